@@ -3,6 +3,7 @@
 
 mod cgroups;
 mod chaos;
+mod circles;
 mod crate_dependencies;
 mod fuzz;
 mod promises;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "tidy" => tidy::run(),
         "arrows" => crate_dependencies::run(),
+        "circles" => circles::report(rest),
         "sim" => simulate::run(rest),
         "cgroups" => cgroups::run(rest),
         "chaos" => chaos::run(rest),
@@ -56,6 +58,7 @@ const HELP: &str = "use one of:
   cargo xtask cgroups [--kernel FILE]       control groups of SPEs on a true kernel, in QEMU
   cargo xtask tidy            rules of the house that no compiler checks
   cargo xtask arrows          which crate may use which
+  cargo xtask circles [CRATE…]   modules that depend on each other, and how many entries each crate has at its root
   cargo xtask clippy | fmt    lints | format
   cargo xtask reference       write the generated pages of docs/ anew
   cargo xtask bench [WHAT]    side-by-side measurements (docs/performance.md); `memory [FILES]`: what names cost";

@@ -6,7 +6,7 @@ use std::fs;
 use walkdir::WalkDir;
 
 use crate::{
-    crate_dependencies, promises, prose,
+    circles, crate_dependencies, promises, prose,
     shell::root,
     vocabulary::{self, Page},
 };
@@ -42,6 +42,7 @@ pub(crate) fn run() -> Result<(), String> {
     wrong.extend(vocabulary::violations(&pages));
     wrong.extend(prose::violations(&pages));
     wrong.extend(promises::violations(&pages));
+    wrong.extend(circles::violations(&pages));
     if wrong.is_empty() { Ok(()) } else { Err(format!("{} things are untidy\n{}", wrong.len(), wrong.join("\n"))) }
 }
 
