@@ -38,7 +38,6 @@ const ROOTS_LEFT: &[(&str, usize)] = &[
     ("security", 22),
     ("sim", 17),
     ("sphere", 37),
-    ("store", 28),
     ("testbed", 16),
 ];
 

@@ -10,7 +10,7 @@ use std::{
 use protocol::{Digest, Reason, Refusal, SectorPath, SliceId, status::ErrorClass};
 use thiserror::Error;
 
-use crate::{disk_failure::is_disk_failure, sidecar::SidecarError};
+use crate::{disk::disk_failure::is_disk_failure, slice_store::sidecar::SidecarError};
 
 /// Why the store could not do what it was asked.
 #[derive(Debug, Error)]

@@ -16,9 +16,11 @@ use crate::{
     disk::read_whole,
     error::WhileDoing,
     locking::lock,
-    partial_file::PartialFile,
-    partial_record::{PartialRecord, RECORD_BYTES_MAX},
     slice_store::check_header,
+    uploads::{
+        partial_file::PartialFile,
+        partial_record::{PartialRecord, RECORD_BYTES_MAX},
+    },
 };
 
 /// Identifies an upload and its user.

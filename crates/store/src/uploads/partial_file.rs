@@ -13,10 +13,12 @@ use crate::{
     Disk, DiskFile, PartialKey, SliceStore, StoreError,
     disk::{read_exactly, read_whole},
     error::WhileDoing,
-    hasher::BlockSums,
     locking::lock,
-    partial_record::{PartialRecord, RECORD_BYTES_MAX},
-    partial_uploads::{PARTIAL_BYTES_MIN, RECORD_SUFFIX},
+    slice_store::hasher::BlockSums,
+    uploads::{
+        partial_record::{PartialRecord, RECORD_BYTES_MAX},
+        partial_uploads::{PARTIAL_BYTES_MIN, RECORD_SUFFIX},
+    },
 };
 
 /// An upload's bytes while they are written. When it is dropped, what the last checkpoint made safe is kept for the

@@ -9,9 +9,11 @@ use protocol::{SliceHeader, SliceId, SliceMetadata, message::node_master::HeldSt
 use crate::{
     DiskFile, Sidecar, SliceStore, SliceSums, StoreError,
     error::WhileDoing,
-    layout::{Layout, SliceFiles},
     locking::lock,
-    writer::UnfinishedFile,
+    slice_store::{
+        layout::{Layout, SliceFiles},
+        writer::UnfinishedFile,
+    },
 };
 
 impl SliceStore {

@@ -3,6 +3,16 @@
 //! is the truth, and the inventory a memory of it. It never reports a slice as held before it is synced, and never
 //! deletes one without an order.
 
+pub(crate) mod hasher;
+pub(crate) mod inventory;
+pub(crate) mod layout;
+pub(crate) mod reader;
+pub(crate) mod recovery;
+pub(crate) mod sidecar;
+pub(crate) mod slice_moves;
+pub(crate) mod staging;
+pub(crate) mod writer;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -18,9 +28,13 @@ use protocol::{
 };
 
 use crate::{
-    Disk, FolderLock, SliceReader, SliceSums, SliceWriter, StoreError, disk::empty_folder, disk_mark,
-    error::WhileDoing, group_sync::GroupSync, inventory::Inventory, layout::Layout, locking::lock,
-    partial_uploads::Partials, recovery::recover, writer::UnfinishedFile,
+    Disk, FolderLock, SliceReader, SliceSums, SliceWriter, StoreError,
+    disk::{empty_folder, group_sync::GroupSync},
+    disk_set::disk_mark,
+    error::WhileDoing,
+    locking::lock,
+    slice_store::{inventory::Inventory, layout::Layout, recovery::recover, writer::UnfinishedFile},
+    uploads::partial_uploads::Partials,
 };
 
 /// The slices of one data folder, which has these subfolders:

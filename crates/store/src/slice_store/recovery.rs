@@ -18,10 +18,12 @@ use crate::{
     Disk, OpenReport, Sidecar, SidecarError, StoreError,
     disk::{is_bad_sector, is_folder, read_exactly, read_whole},
     error::WhileDoing,
-    inventory::Inventory,
-    layout::{Layout, SliceFileName, SliceFiles, slice_name},
-    sidecar::SIDECAR_BYTES_MAX,
-    slice_moves::quarantine_path,
+    slice_store::{
+        inventory::Inventory,
+        layout::{Layout, SliceFileName, SliceFiles, slice_name},
+        sidecar::SIDECAR_BYTES_MAX,
+        slice_moves::quarantine_path,
+    },
 };
 
 /// Scans the folder, completes what was interrupted and fills the inventory. Also returns the largest number of a

@@ -13,12 +13,14 @@ use std::{
 };
 
 use crate::{
-    disk::{Disk, DiskFile, FolderItem, FolderLock},
-    locking::lock,
-    memory_disk::{
-        content::Content,
-        names::{Name, NameChange, Names},
+    disk::{
+        Disk, DiskFile, FolderItem, FolderLock,
+        memory_disk::{
+            content::Content,
+            names::{Name, NameChange, Names},
+        },
     },
+    locking::lock,
 };
 
 /// A disk in memory that forgets what was not synced when it [crashes](Self::crash). Seeded: the same calls in the same

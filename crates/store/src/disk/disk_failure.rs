@@ -250,7 +250,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::{MemoryDisk, memory_disk::DiskFault};
+    use crate::{MemoryDisk, disk::memory_disk::DiskFault};
 
     #[test]
     fn a_broken_device_means_the_disk_and_a_full_one_or_a_missing_file_does_not() {

@@ -2,6 +2,13 @@
 //! runs on the operating system ([`crate::OsDisk`]) and in memory ([`crate::MemoryDisk`]). The disk in memory loses
 //! power, in tests and in the simulation. This file never knows what a slice is.
 
+pub(crate) mod atomic_file;
+pub(crate) mod atomic_file_set;
+pub(crate) mod disk_failure;
+pub(crate) mod group_sync;
+pub(crate) mod memory_disk;
+pub(crate) mod os_disk;
+
 use std::{
     fs::File,
     io,

@@ -1,5 +1,5 @@
 //! Moves a slice's files once it is complete: to its path, out of the way, or away. Serves the master's orders. Every
-//! step is a rename; after a crash between any two, [`recovery`](crate::recovery) joins the files again by slice id. It
+//! step is a rename; after a crash between any two, [`recovery`](crate::slice_store::recovery) joins the files again by slice id. It
 //! never deletes a slice unless its removal was asked for.
 
 use std::{
@@ -14,10 +14,12 @@ use crate::{
     Disk, Sidecar, SliceStore, StoreError,
     disk::{is_bad_sector, is_folder, read_whole, remove_if_only_folders},
     error::WhileDoing,
-    inventory::Held,
-    layout::{Layout, SliceFiles},
     locking::lock,
-    sidecar::SIDECAR_BYTES_MAX,
+    slice_store::{
+        inventory::Held,
+        layout::{Layout, SliceFiles},
+        sidecar::SIDECAR_BYTES_MAX,
+    },
 };
 
 impl SliceStore {

@@ -10,7 +10,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use crate::{disk::FolderItem, locking::lock, memory_disk::content::Content};
+use crate::{
+    disk::{FolderItem, memory_disk::content::Content},
+    locking::lock,
+};
 
 /// All names of a disk.
 pub(super) struct Names {

@@ -11,8 +11,10 @@ use std::{
 use protocol::{Digest, SliceHeader, SliceMetadata, limits};
 
 use crate::{
-    Checkpoint, Disk, DiskFile, SliceReader, SliceStore, StoreError, error::WhileDoing, hasher::BlockSums,
-    partial_file::PartialFile, slice_store::WriteGuard,
+    Checkpoint, Disk, DiskFile, SliceReader, SliceStore, StoreError,
+    error::WhileDoing,
+    slice_store::{WriteGuard, hasher::BlockSums},
+    uploads::partial_file::PartialFile,
 };
 
 /// A slice being written. If it is dropped without `finish`, nothing remains, unless it was begun as a
@@ -203,13 +205,14 @@ impl SliceFile {
         if self.failed {
             return Ok(0);
         }
-        if self.sums.bytes() >= crate::partial_uploads::PARTIAL_BYTES_MIN
+        if self.sums.bytes() >= crate::uploads::partial_uploads::PARTIAL_BYTES_MIN
             && let Some(checkpoint) = self.checkpoint(0)
         {
             checkpoint.run()?;
         }
         let full = self.sums.bytes() / limits::BLOCK_BYTES * limits::BLOCK_BYTES;
-        let is_kept = matches!(self.at, WriteTarget::Partial(_)) && full >= crate::partial_uploads::PARTIAL_BYTES_MIN;
+        let is_kept =
+            matches!(self.at, WriteTarget::Partial(_)) && full >= crate::uploads::partial_uploads::PARTIAL_BYTES_MIN;
         Ok(if is_kept { full } else { 0 })
     }
 

@@ -16,8 +16,10 @@ use crate::{
     Disk, DiskFile, OsDisk, Sidecar, SliceHasher, SliceSums, StoreError,
     disk::{read_exactly, read_whole},
     error::WhileDoing,
-    layout::{Layout, SliceFileName, slice_name},
-    sidecar::SIDECAR_BYTES_MAX,
+    slice_store::{
+        layout::{Layout, SliceFileName, slice_name},
+        sidecar::SIDECAR_BYTES_MAX,
+    },
     write_file_atomically,
 };
 

@@ -9,9 +9,7 @@ use crate::{
     Disk, DiskFile, Sidecar, StoreError,
     disk::{is_bad_sector, read_exactly, read_whole},
     error::WhileDoing,
-    inventory::Held,
-    layout::Layout,
-    sidecar::SIDECAR_BYTES_MAX,
+    slice_store::{inventory::Held, layout::Layout, sidecar::SIDECAR_BYTES_MAX},
 };
 
 /// An open slice: keeps its version even if the path gets another. May be used from several threads at once. Takes 64

@@ -3,6 +3,8 @@
 //! also be a disk in memory, only for paths below `/memory`. The set chooses a new slice's disk, and decides where two
 //! disks disagree. It never moves a slice between disks, and never deletes one unless another good copy was just read.
 
+pub(crate) mod disk_mark;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt, io,
@@ -22,8 +24,10 @@ use protocol::{
 
 use crate::{
     Disk, PartialKey, SliceReader, SliceStore, SliceSums, SliceWriter, StoreError,
-    disk::{is_bad_sector, is_folder},
-    disk_failure::{DiskFailure, WatchedDisk, is_disk_failure},
+    disk::{
+        disk_failure::{DiskFailure, WatchedDisk, is_disk_failure},
+        is_bad_sector, is_folder,
+    },
     error::WhileDoing,
     locking::lock,
     slice_store::{WriteGuard, check_header},
