@@ -6,26 +6,16 @@
 
 pub mod accounts;
 pub mod audit;
-mod audit_writer;
-pub mod changes;
-pub mod credentials;
 pub mod error;
-pub mod failed_logins;
-pub mod machines;
-pub mod password_hash;
 pub mod provider;
-mod restore;
 pub mod rules;
-mod saves;
 pub mod server;
-mod server_loop;
 pub mod setup;
-mod signer;
-mod waiting_list;
 
+pub use accounts::machines;
 pub use error::SecurityError;
 pub use protocol::AddressRange;
-pub use restore::{finish_restore, is_restored};
-pub use saves::SecurityBatchId;
+pub use rules::saves::SecurityBatchId;
 pub use server::{SecurityServer, serve};
+pub use setup::restore::{finish_restore, is_restored};
 pub use setup::{ACCOUNTS_FILE, AUTHORITY_KEY_FILE, CloudSetup, NewUserRights, create_cloud, open_cloud};

@@ -13,10 +13,12 @@ mod nodes;
 mod password_change;
 mod providers;
 mod revalidation;
+pub(crate) mod saves;
 mod sessions;
 #[cfg(test)]
 mod tests;
 mod users;
+pub(crate) mod waiting_list;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -37,13 +39,17 @@ use store::RowChange;
 
 use crate::{
     SecurityError,
-    accounts::Accounts,
-    changes::ChangeLog,
-    failed_logins::FailedLogins,
-    password_hash::{PasswordHash, PasswordHashing, SecretMatch, Verification},
+    accounts::{
+        Accounts,
+        changes::ChangeLog,
+        failed_logins::FailedLogins,
+        password_hash::{PasswordHash, PasswordHashing, SecretMatch, Verification},
+    },
     provider::{ProviderAnswer, ProviderQuestion},
-    saves::{PendingSaves, SecurityBatchId},
-    waiting_list::WaitingList,
+    rules::{
+        saves::{PendingSaves, SecurityBatchId},
+        waiting_list::WaitingList,
+    },
 };
 use admission::{IssuedCertificate, PendingIssue};
 use audit_buffer::AuditBuffer;

@@ -18,9 +18,12 @@ use store::RowChange;
 use super::{CheckId, Connection, Security, SecurityAction, SecurityCaller};
 use crate::{
     AddressRange, SecurityError,
-    accounts::{SECURITY, reserved_kind},
-    machines::{self, Certificate, Machine, TicketRow},
-    waiting_list::WaitRefused,
+    accounts::{
+        SECURITY,
+        machines::{self, Certificate, Machine, TicketRow},
+        reserved_kind,
+    },
+    rules::waiting_list::WaitRefused,
 };
 
 /// A certificate on its way from the authority.

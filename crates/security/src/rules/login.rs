@@ -16,10 +16,12 @@ use protocol::{
 use super::{Pending, Security, SecurityCaller, Work, providers::PasswordLogin, refused, too_busy};
 use crate::{
     AddressRange, SecurityError,
-    accounts::{self, User},
-    credentials::{LoginSession, SESSION_LIFE_MILLIS, SESSIONS_OF_USER_MAX},
-    failed_logins::LoginAttempt,
-    password_hash::{PasswordHash, SecretMatch, TokenHash, Verification},
+    accounts::{
+        self, User,
+        credentials::{LoginSession, SESSION_LIFE_MILLIS, SESSIONS_OF_USER_MAX},
+        failed_logins::LoginAttempt,
+        password_hash::{PasswordHash, SecretMatch, TokenHash, Verification},
+    },
     provider::SecretText,
 };
 

@@ -15,9 +15,9 @@ use protocol::{
 };
 
 use super::{Security, SecurityCaller, admission::APPROVAL_LIFE};
-use crate::{
-    accounts::reserved_kind,
+use crate::accounts::{
     machines::{self, Approval, Machine, TicketRow},
+    reserved_kind,
 };
 
 impl Security {

@@ -14,9 +14,11 @@ use super::{
 };
 use crate::{
     SecurityError,
-    accounts::{self, User},
-    failed_logins::LoginAttempt,
-    password_hash::{PasswordHash, PasswordHashing, SecretMatch, Verification},
+    accounts::{
+        self, User,
+        failed_logins::LoginAttempt,
+        password_hash::{PasswordHash, PasswordHashing, SecretMatch, Verification},
+    },
 };
 
 /// A password change under way: first the old password is compared, if one must be given, then the new one is hashed.

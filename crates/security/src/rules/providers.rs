@@ -23,8 +23,7 @@ use super::{
 };
 use crate::{
     SecurityError,
-    accounts::{self, Origin, User},
-    credentials::SESSION_LIFE_MILLIS,
+    accounts::{self, Origin, User, credentials::SESSION_LIFE_MILLIS},
     provider::{
         ProviderAnswer, ProviderFailure, ProviderMapping, ProviderQuestion, ProviderUser, SecretText,
         mapping::{MappedUser, unknown},

@@ -13,8 +13,7 @@ use protocol::message::{
 
 use super::*;
 use crate::{
-    accounts::Accounts,
-    password_hash::PasswordHash,
+    accounts::{Accounts, password_hash::PasswordHash},
     provider::{DeviceBegun, DeviceGrant},
     rules::SecurityCompletion,
 };

@@ -20,8 +20,7 @@ use protocol::{
 
 use super::*;
 use crate::{
-    accounts::{self, Accounts, User},
-    password_hash::PasswordHash,
+    accounts::{self, Accounts, User, password_hash::PasswordHash},
     provider::{DeviceBegun, DeviceGrant, ProviderFailure, ProviderMapping, ProviderUser, SecretText},
     rules::{CheckId, SecurityAction, SecurityCaller, SecurityCompletion},
 };

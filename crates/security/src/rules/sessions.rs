@@ -15,9 +15,11 @@ use super::{
 };
 use crate::{
     SecurityError,
-    accounts::{self, User},
-    credentials::{LoginSession, TOKENS_MAX, Token},
-    password_hash::TokenHash,
+    accounts::{
+        self, User,
+        credentials::{LoginSession, TOKENS_MAX, Token},
+        password_hash::TokenHash,
+    },
 };
 
 impl Security {

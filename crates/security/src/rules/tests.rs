@@ -19,11 +19,13 @@ use protocol::{
 
 use super::{login::WRONG_LOGIN, *};
 use crate::{
-    AddressRange,
-    accounts::{self as rows, MASTER, SECURITY, User},
-    credentials::Token,
-    machines::{self, Certificate, Machine},
-    password_hash::TokenHash,
+    AddressRange, accounts as rows,
+    accounts::{
+        MASTER, SECURITY, User,
+        credentials::Token,
+        machines::{self, Certificate, Machine},
+        password_hash::TokenHash,
+    },
 };
 
 mod admission;

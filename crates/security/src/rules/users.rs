@@ -18,8 +18,10 @@ use store::RowChange;
 use super::{Pending, Security, SecurityCaller, Work, too_busy};
 use crate::{
     SecurityError,
-    accounts::{self, User},
-    password_hash::{PasswordHash, PasswordHashing},
+    accounts::{
+        self, User,
+        password_hash::{PasswordHash, PasswordHashing},
+    },
 };
 
 /// A user whose password is being hashed.

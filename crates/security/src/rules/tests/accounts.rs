@@ -14,7 +14,7 @@ use protocol::{
 };
 
 use super::*;
-use crate::credentials::{SESSION_LIFE_MILLIS, SESSION_LIFE_MILLIS_MAX, SESSIONS_OF_USER_MAX};
+use crate::accounts::credentials::{SESSION_LIFE_MILLIS, SESSION_LIFE_MILLIS_MAX, SESSIONS_OF_USER_MAX};
 
 const HOUR: u64 = 3_600;
 

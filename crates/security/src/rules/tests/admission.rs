@@ -19,7 +19,7 @@ use super::{AWAY, HOME, ask, asker, at, message, security};
 use crate::{
     accounts::MASTER,
     rules::{Connection, Security, SecurityAction, SecurityCaller, SecurityCompletion},
-    signer::Signer,
+    server::signer::Signer,
 };
 
 /// The authority of all these tests.

@@ -104,7 +104,7 @@ fn an_attempt_that_has_ended_leaves_nothing() {
     let mut failed = FailedLogins::default();
     let (alice, home): (_, IpAddr) = ("alice".parse().unwrap(), HOME.parse().unwrap());
     for _ in 0..1_000 {
-        assert_eq!(failed.begin(at(0), &alice, home), crate::failed_logins::LoginAttempt::Begun);
+        assert_eq!(failed.begin(at(0), &alice, home), crate::accounts::failed_logins::LoginAttempt::Begun);
         failed.end(&alice, home);
     }
     assert_eq!((failed.wait(at(0), &alice, home), failed.next_timeout()), (None, None));

@@ -3,6 +3,10 @@
 //! It answers masters and the holder of the security server's own key. It must never answer anyone else, except a
 //! newcomer with a ticket for a master, once.
 
+pub(crate) mod audit_writer;
+pub(crate) mod server_loop;
+pub(crate) mod signer;
+
 use std::{
     io,
     net::SocketAddr,
@@ -40,9 +44,11 @@ use crate::{
     audit::{AUDIT_FOLDER, AuditLog},
     provider::{ProviderMapping, Providers},
     rules::{Connection, Security},
-    server_loop::{ServerEvent, ServerLoop},
+    server::{
+        server_loop::{ServerEvent, ServerLoop},
+        signer::{CertificateRenewal, Signer},
+    },
     setup::{ACCOUNTS_FILE, AuthorityState, open_authority},
-    signer::{CertificateRenewal, Signer},
 };
 
 /// A security server that has its port and its accounts, and serves once it [runs](Self::run).

@@ -10,9 +10,11 @@ use store::Journal;
 
 use crate::{
     SecurityError,
-    accounts::{self, SESSIONS},
+    accounts::{
+        self, SESSIONS,
+        machines::{APPROVALS, TICKETS},
+    },
     audit::{AUDIT_FOLDER, AuditLog},
-    machines::{APPROVALS, TICKETS},
     setup::{ACCOUNTS_FILE, open_cloud},
 };
 

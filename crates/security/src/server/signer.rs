@@ -16,10 +16,9 @@ use tokio::{
 
 use crate::{
     SecurityError,
-    accounts::{MASTER, SECURITY},
-    machines::Certificate,
+    accounts::{MASTER, SECURITY, machines::Certificate},
     rules::admission::IssuedCertificate,
-    server_loop::ServerEvent,
+    server::server_loop::ServerEvent,
     setup::write_credentials,
 };
 

@@ -4,6 +4,8 @@
 //!
 //! Private keys are written for their owner's eyes only, and the authority's key never leaves this folder.
 
+pub(crate) mod restore;
+
 use std::{
     fs, io,
     os::unix::fs::DirBuilderExt,
@@ -21,10 +23,12 @@ use store::{Journal, RowChange, finish_file_replacement, replace_files_atomicall
 
 use crate::{
     AddressRange, SecurityError,
-    accounts::{self, Accounts, MASTER, SECURITY, User},
-    credentials::{TOKENS_MAX, Token},
-    machines::{self, Certificate, Machine, TicketRow},
-    password_hash::{PasswordHash, TokenHash},
+    accounts::{
+        self, Accounts, MASTER, SECURITY, User,
+        credentials::{TOKENS_MAX, Token},
+        machines::{self, Certificate, Machine, TicketRow},
+        password_hash::{PasswordHash, TokenHash},
+    },
 };
 
 /// A cloud's authority and accounts, open for changes.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use protocol::{CredentialId, Now, UserName};
 use serde::{Deserialize, Serialize};
 
-use crate::password_hash::TokenHash;
+use crate::accounts::password_hash::TokenHash;
 
 /// A token that its user keeps in a profile or gives to a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -19,13 +19,11 @@ use tokio::{
 
 use crate::{
     SecurityError,
+    accounts::machines::Certificate,
     audit::AuditLog,
-    audit_writer::AuditWriter,
-    machines::Certificate,
     provider::Providers,
-    rules::{Connection, Security, SecurityAction, SecurityCaller, SecurityCompletion},
-    saves::SecurityBatchId,
-    signer::Signer,
+    rules::{Connection, Security, SecurityAction, SecurityCaller, SecurityCompletion, saves::SecurityBatchId},
+    server::{audit_writer::AuditWriter, signer::Signer},
 };
 
 /// The rules with the hands that serve them.

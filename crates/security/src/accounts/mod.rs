@@ -1,6 +1,13 @@
-//! The accounts: users and [machines](crate::machines) as rows of a journal, and all of them in memory (Sector/Sphere
-//! paper, 2.1). A row is read once, when it is loaded. A row that cannot be read stops the server, so that nobody is
-//! let in or refused by mistake. This file makes changes of rows, but it never writes them to the journal.
+//! The accounts: users and [machines](crate::accounts::machines) as rows of a journal, and all of them in memory
+//! (Sector/Sphere paper, 2.1). A row is read once, when it is loaded. A row that cannot be read stops the server, so
+//! that nobody is let in or refused by mistake. This file makes changes of rows, but it never writes them to the
+//! journal.
+
+pub mod changes;
+pub mod credentials;
+pub mod failed_logins;
+pub mod machines;
+pub mod password_hash;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,9 +20,11 @@ use store::{Journal, RowChange};
 
 use crate::{
     AddressRange, SecurityError,
-    credentials::{LoginSession, Token},
-    machines::{APPROVALS, MACHINES, Machines, TICKETS},
-    password_hash::{PasswordHash, TokenHash},
+    accounts::{
+        credentials::{LoginSession, Token},
+        machines::{APPROVALS, MACHINES, Machines, TICKETS},
+        password_hash::{PasswordHash, TokenHash},
+    },
 };
 
 /// A user.
