@@ -6,68 +6,45 @@
 
 // Read in this order:
 //
-// - `plan` (what is wanted), `stream` (what goes in), `split_points` (where it may be cut), `segment` (how it is cut)
-// - `task` (how segments are grouped), `fleet` (which SPEs exist), `schedule` with `busiest_nodes` (which SPE gets
-//   which task) and `straggler` (which attempts are slow)
-// - `bucket` (where results lie) with `vec_map`, `bucket_shares`, `bucket_placement`, `delivery` and `node_queues`
-// - `stage`, `job` (the whole), `outcome` (how it ends), `output_commit` (how its output gets its place), `history`
-//   (what became of its attempts)
-// - `driver_core` (what every driver decides) with `input`, `clock`, `journal_pages` (its journal) and `output_folder`
-// - `shuffle_write`, `retained_outputs` and `job_buckets` (what every node decides about results)
+// - `stream` (what goes in), with `split_points` (where it may be cut) and `segment` (how it is cut)
+// - `schedule` (which SPE gets which task), with `task` (how segments are grouped), `fleet` (which SPEs exist),
+//   `busiest_nodes` and `straggler` (which attempts are slow)
+// - `bucket` (where results lie), with `vec_map`, `bucket_shares`, `bucket_placement`, `delivery` and `node_queues`;
+//   `shuffle_write`, `retained_outputs` and `job_buckets` are what every node decides about results
+// - `job` (the whole), with `plan` (what is wanted), `stage`, and `history` (what became of its attempts)
+// - `outcome` (how it ends), with `output_commit` (how its output gets its place) and `output_folder`
+// - `driver`, with `driver_core` (what every driver decides), `input`, `clock` and `journal_pages` (its journal)
 //
-// `action` and `event` are what a job asks for and is told. What an SPE is made of, and how messages travel, is unknown
-// here.
+// `job::action` and `job::event` are what a job asks for and is told. What an SPE is made of, and how messages travel,
+// is unknown here.
 
-mod action;
 mod bucket;
-mod bucket_placement;
-mod bucket_shares;
-mod busiest_nodes;
-pub mod clock;
-mod counter_totals;
-mod delivery;
-pub mod driver_core;
-mod event;
-mod fleet;
-pub mod history;
-pub mod input;
+pub mod driver;
 pub mod job;
-pub mod job_buckets;
-pub mod journal_pages;
-mod node_queues;
 pub mod outcome;
-pub mod output_commit;
-pub mod output_folder;
-pub mod plan;
-pub mod retained_outputs;
 mod schedule;
-pub mod segment;
-pub mod shuffle_write;
-pub mod split_points;
-mod stage;
-mod straggler;
 pub mod stream;
-mod task;
-mod vec_map;
 
-pub use action::{
+pub use bucket::job_buckets::{BucketAbsence, JobBuckets};
+pub use bucket::retained_outputs::{RetainedOutputs, RetainedSize};
+pub use bucket::{job_buckets, retained_outputs, shuffle_write};
+pub use driver::clock::JobClock;
+pub use driver::driver_core::{DriverCore, Replay, refused_by_node};
+pub use driver::input;
+pub use driver::input::OrderRefusal;
+pub use driver::journal_pages::{JournalEntry, JournalPage, PageWrite, PageWriteStep};
+pub use job::action::{
     AssignedLocator, AssignedPart, AssignedSegment, Assignment, BucketLocation, Delivery, JobAction, Placement,
     SegmentLocation,
 };
-pub use clock::JobClock;
-pub use driver_core::{DriverCore, Replay, refused_by_node};
-pub use event::Event;
-pub use fleet::SpeId;
-pub use history::History;
-pub use input::OrderRefusal;
+pub use job::event::Event;
+pub use job::history::History;
+pub use job::plan::{FinalOutput, JobPlan, SpeNodePlan, StageOutput, StagePlan};
 pub use job::{Job, StageProgress};
-pub use job_buckets::{BucketAbsence, JobBuckets};
-pub use journal_pages::{JournalEntry, JournalPage, PageWrite, PageWriteStep};
+pub use outcome::output_commit::{CommitAction, OutputCommit, OutputEntry, OutputSnapshot, part_name};
+pub use outcome::output_folder::{NameChange, OutputFolder};
 pub use outcome::{Outcome, OutputBucket, SkippedSegment, SphereError};
-pub use output_commit::{CommitAction, OutputCommit, OutputEntry, OutputSnapshot, part_name};
-pub use output_folder::{NameChange, OutputFolder};
-pub use plan::{FinalOutput, JobPlan, SpeNodePlan, StageOutput, StagePlan};
-pub use retained_outputs::{RetainedOutputs, RetainedSize};
-pub use segment::lines_owned;
-pub use split_points::SplitPointChooser;
+pub use schedule::fleet::SpeId;
+pub use stream::segment::lines_owned;
+pub use stream::split_points::SplitPointChooser;
 pub use stream::{FileLayout, FileLocator, InputFile, SplitPoint};

@@ -1,6 +1,6 @@
 //! Buckets that are lost, and begin anew at another place: what they lack then, and how it comes.
 //!
-//! It never says where the pieces come from: that is the [stage](crate::stage)'s to find out.
+//! It never says where the pieces come from: that is the [stage](crate::job::stage)'s to find out.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,8 +11,8 @@ use protocol::NodeId;
 
 use super::{BucketState, Buckets, PieceSlot, PreviousPiece};
 use crate::{
-    action::{BucketLocation, Placement},
-    bucket_placement,
+    bucket::bucket_placement,
+    job::action::{BucketLocation, Placement},
 };
 
 impl Buckets {

@@ -9,7 +9,7 @@ use protocol::{
 };
 
 use super::Job;
-use crate::{SkippedSegment, SphereError, stage::ErrorOutcome};
+use crate::{SkippedSegment, SphereError, job::stage::ErrorOutcome};
 
 impl Job {
     /// A function erred on a segment of an attempt's task.

@@ -2,6 +2,9 @@
 //! reported once (Sector/Sphere paper, 3.5.2: "the data segment will not be processed by any other SPE. Instead, an
 //! error report is sent back to the client"). It is never retried.
 
+pub mod output_commit;
+pub mod output_folder;
+
 use protocol::{
     NodeId, Reason, RecordFraming, Refusal, SectorPath, SliceId, Status,
     message::spe::{BucketId, FunctionFailure},

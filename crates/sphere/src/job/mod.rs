@@ -2,8 +2,14 @@
 //! (Sector/Sphere paper, 3.4). It never does anything itself: it is given [`Event`]s and the time, and is asked for
 //! [`JobAction`]s.
 
+pub(crate) mod action;
+pub(crate) mod counter_totals;
 mod errors;
+pub(crate) mod event;
+pub mod history;
+pub mod plan;
 mod recovery;
+pub(crate) mod stage;
 mod takeover;
 
 use std::{
@@ -24,8 +30,8 @@ use protocol::{
 use crate::{
     Event, FinalOutput, InputFile, JobAction, JobPlan, Outcome, SkippedSegment, SpeId, SpeNodePlan, SphereError,
     bucket::{BucketStep, StepRefusal},
-    fleet::Fleet,
-    stage::{FinishOutcome, Stage, StageEpoch},
+    job::stage::{FinishOutcome, Stage, StageEpoch},
+    schedule::fleet::Fleet,
     stream::Stream,
 };
 

@@ -11,7 +11,7 @@ use std::{
 use protocol::{NodeId, Now, Place, message::spe::AttemptId, topology::Distance};
 use serde::{Deserialize, Serialize};
 
-use crate::plan::SpeNodePlan;
+use crate::job::plan::SpeNodePlan;
 
 /// One SPE of a job, from its start to its end. A number is never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

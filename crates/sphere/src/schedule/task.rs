@@ -11,7 +11,10 @@ use std::{
 
 use protocol::NodeId;
 
-use crate::{fleet::Fleet, segment::Segment, stream::Stream};
+use crate::{
+    schedule::fleet::Fleet,
+    stream::{Stream, segment::Segment},
+};
 
 /// Some segments to be processed in one go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,9 +168,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        plan::SpeNodePlan,
-        segment::cut,
-        stream::{FileLayout, InputFile},
+        job::plan::SpeNodePlan,
+        stream::{FileLayout, InputFile, segment::cut},
     };
 
     fn node(name: &str) -> NodeId {

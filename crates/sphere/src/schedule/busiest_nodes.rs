@@ -10,7 +10,7 @@ use std::{
 
 use protocol::{NodeId, Place};
 
-use crate::fleet::Fleet;
+use crate::schedule::fleet::Fleet;
 
 /// See the module.
 #[derive(Debug, Default)]

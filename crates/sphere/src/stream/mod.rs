@@ -2,6 +2,9 @@
 //! stage before, which need no further segmentation (3.5.1). It never asks where a file is: the driver says so when the
 //! job is made.
 
+pub mod segment;
+pub mod split_points;
+
 use std::sync::Arc;
 
 use protocol::{NodeId, RecordFraming, SectorPath, SliceId, message::spe::BucketId};

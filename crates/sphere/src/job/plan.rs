@@ -28,7 +28,7 @@ pub struct JobPlan {
     pub epochs_max: u32,
     /// An SPE that reports no progress for this long is given up (paper, 3.5.2).
     pub progress_deadline: Duration,
-    /// What is known of the links between the sites of its nodes: buckets are [placed](crate::bucket_shares) by it. May
+    /// What is known of the links between the sites of its nodes: buckets are [placed](crate::bucket::bucket_shares) by it. May
     /// be empty.
     pub links: Vec<SiteLink>,
 }

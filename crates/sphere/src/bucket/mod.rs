@@ -1,7 +1,15 @@
 //! The buckets of a stage (Sector/Sphere paper, 3.2, 3.5.2): where they are, which pieces belong in them, and how near
 //! they are to being final. It never says where the pieces of a lost bucket come from: the stage finds that out.
 
+pub(crate) mod bucket_placement;
+pub(crate) mod bucket_shares;
+pub(crate) mod delivery;
+pub mod job_buckets;
+pub(crate) mod node_queues;
 mod regeneration;
+pub mod retained_outputs;
+pub mod shuffle_write;
+pub(crate) mod vec_map;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,13 +23,13 @@ use protocol::{
 };
 
 use crate::{
-    action::{BucketLocation, Placement},
-    bucket_placement,
-    node_queues::NodeQueues,
+    bucket::{node_queues::NodeQueues, vec_map::VecMap},
+    job::{
+        action::{BucketLocation, Placement},
+        plan::StageOutput,
+    },
     outcome::OutputBucket,
-    plan::StageOutput,
     stream::SealedBucket,
-    vec_map::VecMap,
 };
 
 /// The output of one stage in one run. "Exactly once" is ensured here.
@@ -353,7 +361,7 @@ impl Buckets {
             }
             // `Exists`: it became a file, and the report of that was lost. It is made anew and replaces that file. If
             // nothing comes into it any more, the file is removed before the output is moved to its place
-            // (`crate::output_commit`).
+            // (`crate::outcome::output_commit`).
             Status::NotFound | Status::Unavailable | Status::Failed | Status::Corrupt | Status::Exists => {
                 StepRefusal::Lost
             }

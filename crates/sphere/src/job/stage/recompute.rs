@@ -10,7 +10,7 @@ use protocol::{
 };
 
 use super::{Stage, Winner};
-use crate::{action::Placement, bucket::PieceSlot, fleet::Fleet, stream::Stream};
+use crate::{bucket::PieceSlot, job::action::Placement, schedule::fleet::Fleet, stream::Stream};
 
 impl Stage {
     /// A node was lost, and its contents have been dealt with.

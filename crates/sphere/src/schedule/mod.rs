@@ -1,6 +1,11 @@
 //! Which task an idle SPE is given (Sector/Sphere paper, 3.5.2). It never gives out a task twice, and never asks what a
 //! task contains.
 
+pub(crate) mod busiest_nodes;
+pub(crate) mod fleet;
+pub(crate) mod straggler;
+pub(crate) mod task;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -8,7 +13,7 @@ use std::{
 
 use protocol::NodeId;
 
-use crate::{busiest_nodes::BusiestNodes, fleet::Fleet};
+use crate::schedule::{busiest_nodes::BusiestNodes, fleet::Fleet};
 
 /// The tasks that wait for an SPE. A task waits in the queue of each live node that holds it. If none of the job's
 /// nodes does, it waits in the queue of no node. An idle SPE is given:
@@ -287,7 +292,7 @@ mod tests {
     use protocol::{JobId, Now, Place, message::spe::AttemptId};
 
     use super::*;
-    use crate::{fleet::SpeId, plan::SpeNodePlan};
+    use crate::{job::plan::SpeNodePlan, schedule::fleet::SpeId};
 
     fn node(name: &str) -> NodeId {
         NodeId::new(name).unwrap()

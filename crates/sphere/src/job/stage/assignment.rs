@@ -12,10 +12,9 @@ use protocol::{
 use super::{Running, Stage};
 use crate::{
     SpeId,
-    action::{AssignedLocator, AssignedPart, AssignedSegment, Assignment, Placement, SegmentLocation},
-    fleet::Fleet,
-    segment::Segment,
-    stream::{FileLocator, InputFile, Stream},
+    job::action::{AssignedLocator, AssignedPart, AssignedSegment, Assignment, Placement, SegmentLocation},
+    schedule::fleet::Fleet,
+    stream::{FileLocator, InputFile, Stream, segment::Segment},
 };
 
 impl Stage {

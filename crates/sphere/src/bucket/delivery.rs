@@ -9,7 +9,7 @@ use std::{
 
 use protocol::{NodeId, Now, Status};
 
-use crate::{bucket::PieceSlot, node_queues::NodeQueues};
+use crate::bucket::{PieceSlot, node_queues::NodeQueues};
 
 /// The deliveries of one stage, each of one task's winner.
 ///

@@ -1,12 +1,12 @@
-//! Where buckets are put, at first and when some have lost their place. They are spread over the nodes in proportion to
-//! their weights, which are their SPEs unless [links between sites](crate::bucket_shares) say otherwise. It never moves
-//! a bucket that has a place.
+//! Where buckets are put, at first and when some have lost their place. They are spread over the nodes in proportion
+//! to their weights, which are their SPEs unless [links between sites](crate::bucket::bucket_shares) say otherwise. It
+//! never moves a bucket that has a place.
 
 use std::collections::BTreeMap;
 
 use protocol::NodeId;
 
-use crate::action::BucketLocation;
+use crate::job::action::BucketLocation;
 
 /// Spreads `count` buckets over nodes in proportion to their weights, with neighbouring numbers on different nodes.
 pub(crate) fn spread(count: u32, weights: &BTreeMap<NodeId, u32>) -> Vec<BucketLocation> {

@@ -9,7 +9,7 @@ use protocol::{NodeId, Now, Reason, Refusal, Status, message::history::JobHistor
 
 use crate::{
     Event, History, InputFile, Job, JobAction, JobClock, JobPlan, JournalEntry, JournalPage, Outcome, SpeNodePlan,
-    SphereError, journal_pages::JournalPages,
+    SphereError, driver::journal_pages::JournalPages,
 };
 
 /// See the module.

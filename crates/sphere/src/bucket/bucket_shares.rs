@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use protocol::{NodeId, message::client_master::SiteLink};
 
-use crate::{bucket_placement, fleet::Fleet};
+use crate::{bucket::bucket_placement, schedule::fleet::Fleet};
 
 /// How many buckets each site gets; none where they are spread by SPEs alone.
 ///
@@ -159,7 +159,7 @@ mod tests {
     use protocol::Place;
 
     use super::*;
-    use crate::plan::SpeNodePlan;
+    use crate::job::plan::SpeNodePlan;
 
     /// Nodes are `name site slots`.
     fn fleet(nodes: &[(&str, &str, u32)]) -> Fleet {

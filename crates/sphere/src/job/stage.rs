@@ -22,17 +22,25 @@ use protocol::{
 use self::unavailable_input::{OutageSpan, UnavailableInput};
 use crate::{
     FinalOutput, JobPlan, SpeId, SphereError, StageOutput,
-    action::{Delivery, Placement},
-    bucket::{Buckets, Finish, PreviousPiece, WinOutcome},
-    bucket_shares::BucketShares,
-    counter_totals::{CountedShare, CounterTotals},
-    delivery::{Deliveries, DeliveryRefusal},
-    fleet::Fleet,
-    schedule::{Candidate, TaskPool},
-    segment::{self, Segment},
-    straggler::StragglerDetector,
-    stream::Stream,
-    task::{self, Segments, Task},
+    bucket::{
+        Buckets, Finish, PreviousPiece, WinOutcome,
+        bucket_shares::BucketShares,
+        delivery::{Deliveries, DeliveryRefusal},
+    },
+    job::{
+        action::{Delivery, Placement},
+        counter_totals::{CountedShare, CounterTotals},
+    },
+    schedule::{
+        Candidate, TaskPool,
+        fleet::Fleet,
+        straggler::StragglerDetector,
+        task::{self, Segments, Task},
+    },
+    stream::{
+        Stream,
+        segment::{self, Segment},
+    },
 };
 
 /// A stage at work.
