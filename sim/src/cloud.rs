@@ -16,12 +16,14 @@ use crate::{
         Actor, ActorKind, Auditor, DetachedDriver, Driver, FOLDERS, JobPlanned, Operator, Person, RECORD_BYTES, Snoop,
         Tenant, create_request,
     },
-    calls::{CallId, CallReply, STALL_MAX},
-    environment::Environment,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply, STALL_MAX},
+        queue::{Event, Life, Participant},
+    },
     faults::{Faults, disk_faults},
     invariants::{healing, names, recovery},
     model::{FolderAttributes, Region, Register, Setting, administrator, path, user},
-    queue::{Event, Life, Participant},
     role::{MasterRole, NodeRole},
 };
 

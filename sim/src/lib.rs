@@ -4,27 +4,22 @@
 //! has to become well again. The same seed is the same run, to the byte. The other crates never depend on this one.
 
 mod actor;
-mod calls;
 mod cloud;
 mod environment;
 mod faults;
 mod invariants;
-mod messenger;
 mod model;
-mod network;
-mod queue;
 mod reading;
 mod role;
 mod tagged;
 #[cfg(test)]
 mod tests;
-mod trace;
 
 use std::{fmt, time::Duration};
 
 pub use cloud::run;
+pub use environment::network::DatagramCounts;
 pub use faults::FaultCounts;
-pub use network::DatagramCounts;
 
 /// What to simulate.
 #[derive(Clone, Copy, Debug, Default)]

@@ -13,8 +13,10 @@ use protocol::{
 };
 
 use crate::{
-    calls::{CallId, CallReply},
-    environment::Environment,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply},
+    },
     invariants::bytes,
     role::MasterLink,
 };

@@ -21,8 +21,10 @@ use self::attribute_audit::AttributeAudit;
 use super::{PATIENCE, ask, later};
 use crate::{
     ViolationKind,
-    calls::{CallId, CallReply},
-    environment::Environment,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply},
+    },
     invariants::{self, bytes, healing, names, recovery},
     model::path,
     reading::{Reading, Turn},

@@ -31,10 +31,12 @@ use super::{
     output::{JobPlanned, RECORD_BYTES},
 };
 use crate::{
-    calls::{CallId, CallReply},
-    environment::Environment,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply},
+        queue::Life,
+    },
     model::path,
-    queue::Life,
     role::MasterLink,
 };
 

@@ -21,10 +21,12 @@ use protocol::{
 };
 
 use crate::{
-    calls::{CallId, CallReply},
-    environment::Environment,
-    messenger::MessageEvent,
-    queue::{Event, Life, Participant},
+    environment::{
+        Environment,
+        calls::{CallId, CallReply},
+        messenger::MessageEvent,
+        queue::{Event, Life, Participant},
+    },
     role::MasterLink,
 };
 pub(crate) use audit::Auditor;

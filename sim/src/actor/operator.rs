@@ -13,7 +13,11 @@ use protocol::{
 };
 
 use super::{PATIENCE, ask, later};
-use crate::{cloud::NODES_MIN, environment::Environment, network::DELAY_MAX, role::MasterLink};
+use crate::{
+    cloud::NODES_MIN,
+    environment::{Environment, network::DELAY_MAX},
+    role::MasterLink,
+};
 
 /// See the module.
 pub(crate) struct Operator {

@@ -17,12 +17,14 @@ use super::{
     upload::{Stage, Upload, create_request},
 };
 use crate::{
-    calls::{CallId, CallReply},
     cloud::NODES_MIN,
-    environment::Environment,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply},
+        network::DELAY_MAX,
+    },
     invariants::names,
     model::{Change, ContentId, Outcome, Tree, path},
-    network::DELAY_MAX,
     reading::{Reading, Turn},
     role::MasterLink,
 };

@@ -25,15 +25,17 @@ use super::{
 };
 use crate::{
     ViolationKind,
-    calls::{CallId, CallReply},
     cloud::NODES_MIN,
-    environment::Environment,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply},
+        network::DELAY_MAX,
+    },
     invariants::{
         attribute_checks, names,
         rights::{self, Probe},
     },
     model::{Begun, Change, ContentId, Most, Outcome, TrashedFile, path},
-    network::DELAY_MAX,
     role::MasterLink,
 };
 

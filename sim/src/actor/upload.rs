@@ -15,8 +15,10 @@ use protocol::{
 use super::{COMMIT_PATIENCE, PATIENCE, WITHOUT_SESSION, ask, later};
 use crate::{
     ViolationKind,
-    calls::{CallId, CallReply},
-    environment::Environment,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply},
+    },
     invariants::versions,
     model::{ContentId, Outcome},
     role::MasterLink,

@@ -8,7 +8,7 @@ use store::DiskFault;
 
 use crate::{
     cloud::Cloud,
-    queue::{Event, Participant},
+    environment::queue::{Event, Participant},
     role::NodeRole,
 };
 

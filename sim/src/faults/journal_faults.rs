@@ -7,9 +7,9 @@ use protocol::message::node_master::HeldSlice;
 
 use crate::{
     cloud::Cloud,
+    environment::queue::{Event, Participant},
     faults::disk_faults::PLENTY_BYTES,
     model::{Backup, Held, Recovered},
-    queue::{Event, Participant},
 };
 
 impl Cloud {

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 
 use crate::{
     cloud::Cloud,
-    network::{Blocks, Cut},
-    queue::{Event, Participant},
+    environment::{
+        network::{Blocks, Cut},
+        queue::{Event, Participant},
+    },
     role::site_of,
 };
 

@@ -14,9 +14,11 @@ use journal_faults::JournalCopy;
 
 use crate::{
     cloud::Cloud,
-    environment::Environment,
-    network::NetworkConditions,
-    queue::{Event, Participant},
+    environment::{
+        Environment,
+        network::NetworkConditions,
+        queue::{Event, Participant},
+    },
 };
 
 /// See the module.

@@ -34,9 +34,11 @@ use super::{
 };
 use crate::{
     Sabotage, ViolationKind,
-    environment::Environment,
-    messenger::{MessageEvent, SimMessenger},
-    queue::{Event, Life, Participant},
+    environment::{
+        Environment,
+        messenger::{MessageEvent, SimMessenger},
+        queue::{Event, Life, Participant},
+    },
 };
 
 /// See the module.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use protocol::{SessionId, gmp::OpenMode};
 
-use crate::{
-    environment::Environment,
+use crate::environment::{
+    Environment,
     messenger::SimMessenger,
     queue::{Event, Life, Participant},
 };

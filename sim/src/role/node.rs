@@ -38,11 +38,13 @@ use super::{
 };
 use crate::{
     Sabotage,
-    calls::{CallId, CallReply},
-    environment::Environment,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply},
+        messenger::MessageEvent,
+        queue::{Event, Life, Participant},
+    },
     invariants::healing,
-    messenger::MessageEvent,
-    queue::{Event, Life, Participant},
 };
 
 /// See the module.

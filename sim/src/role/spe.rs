@@ -28,9 +28,11 @@ use super::{
     transfer::Outgoing,
 };
 use crate::{
-    calls::{CallId, CallReply},
-    environment::Environment,
-    queue::{Event, Participant},
+    environment::{
+        Environment,
+        calls::{CallId, CallReply},
+        queue::{Event, Participant},
+    },
     tagged::{self, RECORD_BYTES, TAGGED, TAGGED_BYTES},
 };
 

@@ -11,7 +11,7 @@ use protocol::{
 };
 
 use super::master::{node_id, site_of};
-use crate::queue::Participant;
+use crate::environment::queue::Participant;
 
 /// Signs with a key that changes with each start of the master.
 pub(crate) struct Signer(pub(crate) u64);

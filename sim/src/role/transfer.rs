@@ -25,10 +25,12 @@ use super::{
     tickets::Bearer,
 };
 use crate::{
-    calls::{CallId, CallReply, CallRequest},
-    environment::Environment,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply, CallRequest},
+        queue::Participant,
+    },
     model::digest_of,
-    queue::Participant,
 };
 
 /// An open transfer at the node that received the request.

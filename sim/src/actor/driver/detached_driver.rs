@@ -23,9 +23,11 @@ use super::{
 };
 use crate::{
     actor::{JobPlanned, PATIENCE, ask, later},
-    calls::{CallId, CallReply},
-    environment::Environment,
-    queue::Life,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply},
+        queue::Life,
+    },
     role::MasterLink,
 };
 

@@ -13,8 +13,10 @@ use protocol::{
 
 use crate::{
     actor::{PATIENCE, ask},
-    calls::{CallId, CallReply},
-    environment::Environment,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply},
+    },
     role::{MasterLink, node_number},
 };
 

@@ -18,8 +18,7 @@ use sphere::{Assignment, BucketLocation, Event, OrderRefusal, Placement, Segment
 
 use super::running::{Locating, PendingCall, PendingRequest, Running, refusal_of, unavailable};
 use crate::{
-    environment::Environment,
-    queue::Participant,
+    environment::{Environment, queue::Participant},
     role::{MasterLink, delegate},
 };
 

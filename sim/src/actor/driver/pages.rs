@@ -14,8 +14,10 @@ use sphere::{JournalPage, PageWrite, PageWriteStep};
 use super::fetch::Fetch;
 use crate::{
     actor::upload::{Stage, Upload, create_request},
-    calls::{CallId, CallReply},
-    environment::Environment,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply},
+    },
     model::Outcome,
     role::MasterLink,
 };

@@ -23,10 +23,12 @@ use super::{ending::Ending, pages::Pages, sources};
 use crate::{
     Sabotage,
     actor::{COMMIT_PATIENCE, PATIENCE, ask, output::JobPlanned, upload::create_request},
-    calls::{CallId, CallReply, CallRequest},
-    environment::Environment,
+    environment::{
+        Environment,
+        calls::{CallId, CallReply, CallRequest},
+        queue::Life,
+    },
     model::path,
-    queue::Life,
     role::MasterLink,
 };
 

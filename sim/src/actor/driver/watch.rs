@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::{
         actor::output::JobPlanned,
-        queue::{Life, Participant},
+        environment::queue::{Life, Participant},
     };
 
     #[test]

@@ -13,7 +13,7 @@ use protocol::{
     ticket::SignedTicket,
 };
 
-use crate::queue::{Life, Participant};
+use crate::environment::queue::{Life, Participant};
 
 /// Names a call until it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,12 @@
 //! The surroundings of every process of the simulation: time, chance, the network, the queue of events, and the model
 //! in which the truth is kept. Processes never reach each other except through it.
 
+pub(crate) mod calls;
+pub(crate) mod messenger;
+pub(crate) mod network;
+pub(crate) mod queue;
+pub(crate) mod trace;
+
 use std::{collections::BTreeMap, fmt, rc::Rc, time::Duration};
 
 use fastrand::Rng;
@@ -8,11 +14,13 @@ use protocol::{Now, message::transfer::TransferRequest};
 
 use crate::{
     Sabotage, Violation, ViolationKind,
-    calls::{Call, CallId, CallReply, CallRequest, Calls},
+    environment::{
+        calls::{Call, CallId, CallReply, CallRequest, Calls},
+        network::{Network, NetworkConditions},
+        queue::{Event, Life, Participant, Queue},
+        trace::Trace,
+    },
     model::Model,
-    network::{Network, NetworkConditions},
-    queue::{Event, Life, Participant, Queue},
-    trace::Trace,
 };
 
 /// See the module.

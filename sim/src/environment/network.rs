@@ -8,7 +8,7 @@ use std::{
 
 use fastrand::Rng;
 
-use crate::queue::{Event, Participant, Queue};
+use crate::environment::queue::{Event, Participant, Queue};
 
 /// See the module.
 #[derive(Debug)]

@@ -6,8 +6,10 @@ use std::{collections::BTreeMap, time::Duration};
 use protocol::{SessionId, message::node_master::DriveOrder, ticket::TicketKeys};
 
 use crate::{
-    calls::{CallId, CallReply},
-    network::CutId,
+    environment::{
+        calls::{CallId, CallReply},
+        network::CutId,
+    },
     role::NodeWork,
 };
 
