@@ -4,35 +4,22 @@
 //! [`path`], [`ticket_verifier`]. Bytes are checked once, at the door, by [`wire`]; the code behind it never checks
 //! them again.
 
-pub mod acl;
-pub mod address_range;
-pub mod carrier;
+mod access;
 pub mod counters;
-pub mod disk;
 pub mod gmp;
 pub mod ids;
-pub mod join_ticket;
 pub mod limits;
 pub mod message;
 pub mod names;
-pub mod parquet_footer;
-pub mod path;
-pub mod policy;
+mod place;
 pub mod rate;
-pub mod rate_limit;
 pub mod reason;
-pub mod record_index;
-pub mod refusals;
-pub mod sandbox;
-pub mod side_file_name;
-pub mod slice;
+mod records;
 pub mod status;
-pub mod ticket;
-pub mod ticket_verifier;
 pub mod time;
-pub mod topology;
 pub mod wire;
 
+pub use access::{acl, join_ticket, refusals, sandbox, ticket, ticket_verifier};
 pub use acl::{Acl, AclEntry, Principal, Rights};
 pub use address_range::AddressRange;
 pub use carrier::{CarrierChoice, ControllerKind};
@@ -41,11 +28,15 @@ pub use ids::{
     CredentialId, FileId, JobId, JournalId, KeyDigest, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName,
     Version,
 };
+pub use ids::{path, side_file_name};
 pub use join_ticket::{JoinTicket, MachineKind, TicketSecret};
 pub use path::SectorPath;
+pub use place::{address_range, disk, policy, slice, topology};
 pub use policy::Policy;
+pub use rate::{carrier, rate_limit};
 pub use rate_limit::{Priority, TransferQos};
 pub use reason::{Reason, Refusal};
+pub use records::{parquet_footer, record_index};
 pub use side_file_name::SideFileName;
 pub use slice::{Digest, RecordFraming, SliceHeader, SliceMetadata};
 pub use status::Status;

@@ -1,6 +1,9 @@
 //! Rates of bytes as people write them: `200 Mbit/s`, `200mbit`, `25 MB/s`, or a plain number of bytes per second. They
 //! serve the limits of transfers and between sites. Never a measured rate: those are numbers all along.
 
+pub mod carrier;
+pub mod rate_limit;
+
 use std::fmt;
 
 use thiserror::Error;

@@ -1,5 +1,8 @@
 //! Names of things: each is a type of its own, so that a lease is never mistaken for a session.
 
+pub mod path;
+pub mod side_file_name;
+
 use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize, Serializer};

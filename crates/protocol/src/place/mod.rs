@@ -1,0 +1,7 @@
+//! Where bytes lie: places of machines, disks, slices, and how many copies an owner wants. It never chooses a place.
+
+pub mod address_range;
+pub mod disk;
+pub mod policy;
+pub mod slice;
+pub mod topology;
