@@ -3,30 +3,19 @@
 //! `udf` alone, exactly as a user's functions are. They never touch a file, a socket or a clock.
 
 mod batch;
-mod blocks;
 mod checksum;
 mod copy;
 mod count;
-pub mod cuts;
 mod escape;
-mod field;
-mod filter;
-mod group;
-mod hash;
-mod index;
-pub mod key;
-mod number;
+mod fields;
+mod inverted_index;
 mod offsets;
-mod partition;
-mod reduce;
-pub mod reference;
-mod sample;
-mod sort;
+mod sorting;
 pub mod terasort;
-mod word_set;
-mod words;
 mod writer;
 
+pub use inverted_index::reference;
+pub use sorting::{cuts, key};
 pub use udf::Function;
 
 /// The name of each built-in function, with what it does in one line.
@@ -73,17 +62,17 @@ pub fn find(name: &str) -> Option<Function> {
     let function: Function = match name {
         "copy" => copy::copy,
         "count" => count::count,
-        "partition" => partition::partition,
-        "hash" => hash::hash,
-        "filter" => filter::filter,
-        "group" => group::group,
-        "reduce" => reduce::reduce,
-        "sort" => sort::sort,
-        "sample" => sample::sample,
+        "partition" => sorting::partition::partition,
+        "hash" => fields::hash::hash,
+        "filter" => fields::filter::filter,
+        "group" => fields::group::group,
+        "reduce" => fields::reduce::reduce,
+        "sort" => sorting::sort::sort,
+        "sample" => sorting::sample::sample,
         "teragen" => terasort::teragen,
         "teravalidate" => terasort::teravalidate,
-        "words" => words::words,
-        "index" => index::index,
+        "words" => inverted_index::words::words,
+        "index" => inverted_index::index::index,
         "offsets" => offsets::offsets,
         _ => return None,
     };

@@ -8,9 +8,11 @@ use udf::{FunctionError, Input, Output};
 
 use crate::{
     checksum::record_hash,
-    cuts::{from_hex, to_hex},
     escape::{push_escaped, unescape},
-    key::KeyRange,
+    sorting::{
+        cuts::{from_hex, to_hex},
+        key::KeyRange,
+    },
 };
 
 /// The report of `teravalidate` on one segment: a line of fields separated by tabs. The fields are path, first byte,

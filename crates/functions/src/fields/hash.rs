@@ -4,7 +4,7 @@
 use udf::{FunctionError, Input, Output};
 
 use crate::{
-    field::{Field, records},
+    fields::field::{Field, records},
     writer::Writer,
 };
 

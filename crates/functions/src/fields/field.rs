@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use udf::{FunctionError, Input, RecordFormat};
 
-use crate::key::KeyRange;
+use crate::sorting::key::KeyRange;
 
 /// Where in each record of a segment a field lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

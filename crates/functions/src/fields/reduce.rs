@@ -10,8 +10,10 @@ use std::{
 use udf::{FunctionError, Input, Output, RecordFormat};
 
 use crate::{
-    field::{Field, Record, records},
-    number::{Number, Sum, TooLarge, Value},
+    fields::{
+        field::{Field, Record, records},
+        number::{Number, Sum, TooLarge, Value},
+    },
     writer::Writer,
 };
 

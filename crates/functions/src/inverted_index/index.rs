@@ -6,12 +6,14 @@ use udf::{FunctionError, Input, Output, RecordFormat, key_hash};
 
 use crate::{
     batch::Batch,
-    blocks::Block,
     escape::push_escaped,
-    word_set::{TooManyWords, WordSet},
+    inverted_index::{
+        blocks::Block,
+        word_set::{TooManyWords, WordSet},
+    },
 };
 
-/// Reads the [blocks](crate::blocks) of a whole bucket and emits to bucket 0 one line for each word, in the order of
+/// Reads the [blocks](super::blocks) of a whole bucket and emits to bucket 0 one line for each word, in the order of
 /// the words. A line is the word, a tab, and the paths of the files that contain it, in order and separated by
 /// blanks. In a path, a blank is `\s`, a tab `\t` and a backslash `\\`.
 pub(crate) fn index(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {

@@ -5,9 +5,11 @@ use std::cmp::Ordering;
 use udf::{FunctionError, Input, Output};
 
 use crate::{
-    cuts::from_hex,
-    field::{Field, Record, records},
-    number::{Number, Value},
+    fields::{
+        field::{Field, Record, records},
+        number::{Number, Value},
+    },
+    sorting::cuts::from_hex,
     writer::Writer,
 };
 

@@ -4,7 +4,10 @@
 
 use udf::{FunctionError, Input, Output};
 
-use crate::{batch::BATCH_BYTES, cuts::Cuts, key::KeyRange};
+use crate::{
+    batch::BATCH_BYTES,
+    sorting::{cuts::Cuts, key::KeyRange},
+};
 
 /// Emits each record to the bucket of its key. Parameter `cuts`: [`Cuts`] in hexadecimal, one fewer than there are
 /// buckets. Parameter `key`.

@@ -5,11 +5,13 @@ use udf::{FunctionError, Input, Output, RecordFormat, key_hash};
 
 use crate::{
     batch::BATCH_BYTES,
-    blocks::{BlockWriter, WORD_BYTES_MAX},
-    word_set::{TooManyWords, WordSet},
+    inverted_index::{
+        blocks::{BlockWriter, WORD_BYTES_MAX},
+        word_set::{TooManyWords, WordSet},
+    },
 };
 
-/// Emits for each bucket one [block](crate::blocks) with the segment's distinct words. A word's bucket is its
+/// Emits for each bucket one [block](super::blocks) with the segment's distinct words. A word's bucket is its
 /// [hash](udf::key_hash).
 ///
 /// A word is a run of ASCII letters, digits, underscores and bytes from 0x80 on, so that text in UTF-8 stays whole.
@@ -89,7 +91,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{blocks::Block, testing::run};
+    use crate::{inverted_index::blocks::Block, testing::run};
 
     fn found(text: &[u8], buckets: u32) -> Vec<BTreeSet<Vec<u8>>> {
         let result = run("words", text, RecordFormat::File, buckets, &[]).unwrap();

@@ -4,7 +4,7 @@
 
 use udf::{FunctionError, Input, Output};
 
-use crate::{batch::BATCH_BYTES, key::KeyRange};
+use crate::{batch::BATCH_BYTES, sorting::key::KeyRange};
 
 /// Emits the segment's records in the order of their keys to bucket 0. Parameter `key`. Equal keys keep their order.
 ///

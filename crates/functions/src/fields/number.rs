@@ -5,7 +5,7 @@ use std::{cmp::Ordering, fmt, str::FromStr};
 
 use udf::{FunctionError, Input, RecordFormat};
 
-use crate::field::{Field, Record};
+use crate::fields::field::{Field, Record};
 
 /// A number of a record.
 #[derive(Clone, Copy, Debug)]

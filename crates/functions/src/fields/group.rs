@@ -4,8 +4,8 @@
 use udf::{FunctionError, Input, Output, RecordFormat};
 
 use crate::{
-    field::{Field, Record, records},
-    sort,
+    fields::field::{Field, Record, records},
+    sorting::sort,
     writer::Writer,
 };
 

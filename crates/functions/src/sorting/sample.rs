@@ -3,7 +3,7 @@
 
 use udf::{FunctionError, Input, Output};
 
-use crate::{batch::Batch, key::KeyRange};
+use crate::{batch::Batch, sorting::key::KeyRange};
 
 /// Emits to bucket 0 the key of the segment's first record and of every n-th record after it, without separators.
 /// Parameter `every` (default 1000), parameter `key`.
