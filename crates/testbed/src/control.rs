@@ -157,8 +157,8 @@ mod tests {
 
     use super::*;
     use crate::{
+        link::quantity::{Rate, Share},
         plan::{SITES_MAX, TestbedPlan},
-        quantity::{Rate, Share},
         rules::PathRules,
     };
 

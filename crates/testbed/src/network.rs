@@ -6,9 +6,11 @@ use std::{cmp::Ordering, collections::BinaryHeap, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    buffers::Buffers,
-    direction::{Direction, DirectionCounts, EnterOutcome},
     error::TestbedError,
+    link::{
+        buffers::Buffers,
+        direction::{Direction, DirectionCounts, EnterOutcome},
+    },
     packet::{GsoPacket, too_large_answer},
     plan::{BYTES_UNDERWAY_MAX, Scope, TestbedPlan, site_of},
     rules::{PathChange, PathRules},
@@ -208,8 +210,8 @@ mod tests {
 
     use super::*;
     use crate::{
+        link::quantity::{Rate, Share},
         packet::samples::{cut, tcp_row, udp_row},
-        quantity::{Rate, Share},
     };
 
     const RTT: Duration = Duration::from_millis(20);

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    link::{LinkRules, Loss, queue_bytes_usual},
+use crate::link::{
+    LinkRules, Loss,
     quantity::{Rate, Share},
+    queue_bytes_usual,
 };
 
 /// How a path behaves.

@@ -3,6 +3,10 @@
 //! congestion controllers simulated ones, so both use the same links. It is a pure rule: given a time and a length,
 //! it returns when the packet comes out. It never reads a clock, waits or holds a packet: its caller does that.
 
+pub(crate) mod buffers;
+pub(crate) mod direction;
+pub(crate) mod quantity;
+
 use std::time::Duration;
 
 use fastrand::Rng;

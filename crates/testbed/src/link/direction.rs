@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    buffers::Buffers,
-    link::{Fate, LinkCounts, LinkEmulator},
+    link::{Fate, LinkCounts, LinkEmulator, buffers::Buffers},
     packet::{CoalescedFrame, GsoPacket, TCP, UDP},
     rules::{Blocked, PathRules},
 };
@@ -204,8 +203,8 @@ mod tests {
 
     use super::*;
     use crate::{
+        link::quantity::{Rate, Share},
         packet::samples::{cut, tcp_row, udp_row},
-        quantity::{Rate, Share},
     };
 
     fn rules() -> PathRules {

@@ -1,12 +1,14 @@
 //! The plan of a testbed: sites with their names and addresses, and the path between any two of them. It is pure
 //! code. An impossible plan is refused here and never reaches the kernel.
 
+pub(crate) mod matrix;
+
 use std::{net::Ipv4Addr, time::Duration};
 
 use crate::{
     error::TestbedError,
-    matrix::RttMatrix,
     packet::FRAME_BYTES_MAX,
+    plan::matrix::RttMatrix,
     rules::{PathChange, PathRules},
 };
 
@@ -227,7 +229,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::quantity::Rate;
+    use crate::link::quantity::Rate;
 
     fn plan(sites: u32) -> TestbedPlan {
         TestbedPlan::new(sites, 2, &PathRules::new(Rate(1_000_000), Duration::from_millis(10)), 1).unwrap()
