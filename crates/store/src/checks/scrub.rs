@@ -10,7 +10,7 @@ use protocol::{Digest, SliceId, disk::ScrubStatus};
 
 use crate::{
     DiskSet, SliceReader, SliceStore, StoreError, disk::read_whole, disk_set::DiskRef, error::WhileDoing,
-    slice_store::writer::UnfinishedFile,
+    slice_store::unfinished_file::UnfinishedFile,
 };
 
 /// Compares a slice with its sidecar. Opening the reader has already checked that the sidecar is intact and belongs to

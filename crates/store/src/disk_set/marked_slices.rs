@@ -1,16 +1,14 @@
-//! The mark on each disk, in the file `seen`: which master was told everything that lies there. It is the position of
-//! the small rows which that master gave afterwards. By it a node knows a disk that came from elsewhere, was away, or
-//! is new, and a disk keeps it wherever it goes (`docs/paths/rebuild.md`). It never says what a master concludes from
-//! it.
-
-use std::path::Path;
+//! Slices grouped by the marks of their disks, so that a master can be told what another master never heard of
+//! (`docs/paths/rebuild.md`). It never says what a master concludes from a mark.
 
 use protocol::{
     JournalId,
     message::{node_master::HeldSlice, rebuild::MirrorPosition},
 };
 
-use crate::{Disk, DiskSet, SliceStore, StoreError, disk::read_whole, error::WhileDoing, locking::lock};
+use crate::{
+    DISK_MARK_FILE, DiskSet, SliceStore, StoreError, error::WhileDoing, locking::lock, slice_store::disk_mark,
+};
 
 /// Slices of disks that were all reported to one master, or to none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +67,7 @@ impl SliceStore {
         let file = self.layout.folder.join(DISK_MARK_FILE);
         let written = self.unfinished_named(DISK_MARK_FILE);
         let content = self.disk.create(written.path()).while_doing("create", written.path())?;
-        content.write_all_at(encode(&mark).as_bytes(), 0).while_doing("write", written.path())?;
+        content.write_all_at(disk_mark::encode(&mark).as_bytes(), 0).while_doing("write", written.path())?;
         content.sync_data().while_doing("sync", written.path())?;
         written.rename(&file).while_doing("rename", &file)?;
         self.disk.sync_folder(&self.layout.folder).while_doing("sync", &self.layout.folder)?;
@@ -77,33 +75,6 @@ impl SliceStore {
         Ok(())
     }
 }
-
-/// The mark in a data folder. An unreadable mark counts as none, which does no harm.
-pub(crate) fn read(disk: &dyn Disk, folder: &Path) -> Option<MirrorPosition> {
-    let bytes = read_whole(disk, &folder.join(DISK_MARK_FILE), SEEN_BYTES_MAX).ok()?;
-    decode(std::str::from_utf8(&bytes).ok()?)
-}
-
-fn encode(mark: &MirrorPosition) -> String {
-    format!("{} {} {}\n", mark.journal.0, mark.generation, mark.sequence)
-}
-
-/// An earlier build wrote only the journal: then the time is unknown, and the mark counts as from the beginning.
-fn decode(text: &str) -> Option<MirrorPosition> {
-    let mut numbers = text.split_whitespace().map(|word| word.parse::<u64>().ok());
-    let journal = JournalId(numbers.next()??);
-    let (generation, sequence) = match (numbers.next(), numbers.next(), numbers.next()) {
-        (None, ..) => (0, 0),
-        (Some(generation), Some(sequence), None) => (generation?, sequence?),
-        _ => return None,
-    };
-    Some(MirrorPosition { journal, generation, sequence })
-}
-
-/// The file in each data folder that says under which journal a master was told what lies there.
-pub const DISK_MARK_FILE: &str = "seen";
-/// Three numbers and their separators.
-const SEEN_BYTES_MAX: u64 = 256;
 
 #[cfg(test)]
 mod tests {
@@ -162,10 +133,6 @@ mod tests {
             drop(set);
             let seen = open(&[&disk.crash()]).held_by_mark()[0].mark;
             assert!(seen == Some(mark(1, 7)) || seen == Some(mark(2, 3)), "{cut}: {seen:?}");
-        }
-        assert_eq!(decode("5\n"), Some(MirrorPosition { journal: JournalId(5), generation: 0, sequence: 0 }));
-        for text in ["", "x", "5 1", "5 1 x", "5 1 2 3", "-1"] {
-            assert_eq!(decode(text), None, "{text}");
         }
     }
 }

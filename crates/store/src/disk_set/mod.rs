@@ -3,7 +3,7 @@
 //! also be a disk in memory, only for paths below `/memory`. The set chooses a new slice's disk, and decides where two
 //! disks disagree. It never moves a slice between disks, and never deletes one unless another good copy was just read.
 
-pub(crate) mod disk_mark;
+pub(crate) mod marked_slices;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -3,14 +3,17 @@
 //! is the truth, and the inventory a memory of it. It never reports a slice as held before it is synced, and never
 //! deletes one without an order.
 
+pub(crate) mod disk_mark;
 pub(crate) mod hasher;
 pub(crate) mod inventory;
 pub(crate) mod layout;
+pub(crate) mod quarantine;
 pub(crate) mod reader;
 pub(crate) mod recovery;
 pub(crate) mod sidecar;
 pub(crate) mod slice_moves;
 pub(crate) mod staging;
+pub(crate) mod unfinished_file;
 pub(crate) mod writer;
 
 use std::{
@@ -28,13 +31,12 @@ use protocol::{
 };
 
 use crate::{
-    Disk, FolderLock, SliceReader, SliceSums, SliceWriter, StoreError,
+    Disk, FolderLock, OpenReport, SliceReader, SliceSums, StoreError,
     disk::{empty_folder, group_sync::GroupSync},
-    disk_set::disk_mark,
     error::WhileDoing,
     locking::lock,
-    slice_store::{inventory::Inventory, layout::Layout, recovery::recover, writer::UnfinishedFile},
-    uploads::partial_uploads::Partials,
+    slice_store::{inventory::Inventory, layout::Layout, recovery::recover, unfinished_file::UnfinishedFile},
+    uploads::partials::Partials,
 };
 
 /// The slices of one data folder, which has these subfolders:
@@ -73,17 +75,6 @@ pub struct SliceStore {
     /// The position given by the master that was told everything here.
     pub(crate) disk_mark: Mutex<Option<MirrorPosition>>,
     _lock: FolderLock,
-}
-
-/// The result of opening a folder.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OpenReport {
-    /// Slices held now.
-    pub slices: u64,
-    /// Moves that a crash had interrupted, completed now.
-    pub completed_moves: u64,
-    /// Damaged files, at their present place, for the operator.
-    pub quarantined: Vec<PathBuf>,
 }
 
 impl SliceStore {
@@ -133,17 +124,6 @@ impl SliceStore {
         };
         tracing::debug!(folder = %folder.display(), slices = report.slices, moves = report.completed_moves, "data folder open");
         Ok((Arc::new(store), report))
-    }
-
-    /// Begins to write a slice. Two writers may write the same slice at once (a client that lost its connection returns
-    /// before we notice); the first to finish wins. Fails with [`StoreError::Exists`] if the slice is held.
-    pub fn begin(self: &Arc<Self>, header: SliceHeader) -> Result<SliceWriter, StoreError> {
-        check_header(&header)?;
-        if self.contains(header.slice) {
-            return Err(StoreError::Exists(header.slice));
-        }
-        let writing = self.claim_writing(header.slice);
-        SliceWriter::begin(Arc::clone(self), header, writing)
     }
 
     /// Makes a finished file on this disk (a bucket) a staged slice: sync, sidecar, rename. The file moves. `sums` must

@@ -15,14 +15,14 @@ use std::{
 use protocol::{SectorPath, SliceId, SliceMetadata, limits, message::node_master::HeldState};
 
 use crate::{
-    Disk, OpenReport, Sidecar, SidecarError, StoreError,
+    Disk, Sidecar, SidecarError, StoreError,
     disk::{is_bad_sector, is_folder, read_exactly, read_whole},
     error::WhileDoing,
     slice_store::{
         inventory::Inventory,
         layout::{Layout, SliceFileName, SliceFiles, slice_name},
+        quarantine::quarantine_path,
         sidecar::SIDECAR_BYTES_MAX,
-        slice_moves::quarantine_path,
     },
 };
 
@@ -51,6 +51,17 @@ pub(crate) fn recover(
     }
     recovery.move_all(joined, inventory)?;
     Ok((recovery.report, sequence))
+}
+
+/// The result of opening a folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenReport {
+    /// Slices held now.
+    pub slices: u64,
+    /// Moves that a crash had interrupted, completed now.
+    pub completed_moves: u64,
+    /// Damaged files, at their present place, for the operator.
+    pub quarantined: Vec<PathBuf>,
 }
 
 struct Recovery<'a> {

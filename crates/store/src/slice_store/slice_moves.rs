@@ -1,23 +1,24 @@
 //! Moves a slice's files once it is complete: to its path, out of the way, or away. Serves the master's orders. Every
-//! step is a rename; after a crash between any two, [`recovery`](crate::slice_store::recovery) joins the files again by slice id. It
-//! never deletes a slice unless its removal was asked for.
+//! step is a rename; after a crash between any two, [`recovery`](crate::slice_store::recovery) joins the files again
+//! by slice id. It never deletes a slice unless its removal was asked for.
 
 use std::{
     io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, atomic::Ordering},
 };
 
 use protocol::{SectorPath, SliceHeader, SliceId, SliceMetadata, message::node_master::HeldState};
 
 use crate::{
-    Disk, Sidecar, SliceStore, StoreError,
+    Sidecar, SliceStore, StoreError,
     disk::{is_bad_sector, is_folder, read_whole, remove_if_only_folders},
     error::WhileDoing,
     locking::lock,
     slice_store::{
         inventory::Held,
         layout::{Layout, SliceFiles},
+        quarantine::quarantine_path,
         sidecar::SIDECAR_BYTES_MAX,
     },
 };
@@ -275,20 +276,6 @@ impl SliceStore {
     fn files(&self, held: &Held) -> SliceFiles {
         let SliceMetadata { header, .. } = &*held.metadata;
         self.layout.files(header.slice, held.state, &header.path)
-    }
-}
-
-/// A free name in `corrupt/` for a quarantined file, which keeps enough of its own name to be recognised.
-pub(crate) fn quarantine_path(disk: &dyn Disk, layout: &Layout, name: &str) -> io::Result<PathBuf> {
-    // The first characters only, so that every name fits the file system's limit.
-    let name: String = name.trim_start_matches('.').chars().take(50).collect();
-    let mut number = disk.list(&layout.corrupt)?.len();
-    loop {
-        let path = layout.corrupt.join(format!("{number}-{name}"));
-        if disk.bytes(&path)?.is_none() && !is_folder(disk, &path) {
-            return Ok(path);
-        }
-        number += 1;
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     locking::lock,
     slice_store::{
         layout::{Layout, SliceFiles},
-        writer::UnfinishedFile,
+        unfinished_file::UnfinishedFile,
     },
 };
 

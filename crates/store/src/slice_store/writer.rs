@@ -2,19 +2,15 @@
 //! in the background, so that little is left for the sync at the end. Two threads may feed the two halves, file and
 //! digest, at the same time. A slice is never visible before [`SliceWriter::finish`].
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use protocol::{Digest, SliceHeader, SliceMetadata, limits};
 
 use crate::{
-    Checkpoint, Disk, DiskFile, SliceReader, SliceStore, StoreError,
+    Checkpoint, DiskFile, SliceReader, SliceStore, StoreError,
     error::WhileDoing,
-    slice_store::{WriteGuard, hasher::BlockSums},
-    uploads::partial_file::PartialFile,
+    slice_store::{WriteGuard, check_header, hasher::BlockSums, unfinished_file::UnfinishedFile},
+    uploads::{partial_file::PartialFile, partials::PARTIAL_BYTES_MIN},
 };
 
 /// A slice being written. If it is dropped without `finish`, nothing remains, unless it was begun as a
@@ -49,6 +45,19 @@ pub struct SliceDigest {
 enum WriteTarget {
     Unfinished(UnfinishedFile),
     Partial(PartialFile),
+}
+
+impl SliceStore {
+    /// Begins to write a slice. Two writers may write the same slice at once (a client that lost its connection returns
+    /// before we notice); the first to finish wins. Fails with [`StoreError::Exists`] if the slice is held.
+    pub fn begin(self: &Arc<Self>, header: SliceHeader) -> Result<SliceWriter, StoreError> {
+        check_header(&header)?;
+        if self.contains(header.slice) {
+            return Err(StoreError::Exists(header.slice));
+        }
+        let writing = self.claim_writing(header.slice);
+        SliceWriter::begin(Arc::clone(self), header, writing)
+    }
 }
 
 impl SliceWriter {
@@ -205,14 +214,13 @@ impl SliceFile {
         if self.failed {
             return Ok(0);
         }
-        if self.sums.bytes() >= crate::uploads::partial_uploads::PARTIAL_BYTES_MIN
+        if self.sums.bytes() >= PARTIAL_BYTES_MIN
             && let Some(checkpoint) = self.checkpoint(0)
         {
             checkpoint.run()?;
         }
         let full = self.sums.bytes() / limits::BLOCK_BYTES * limits::BLOCK_BYTES;
-        let is_kept =
-            matches!(self.at, WriteTarget::Partial(_)) && full >= crate::uploads::partial_uploads::PARTIAL_BYTES_MIN;
+        let is_kept = matches!(self.at, WriteTarget::Partial(_)) && full >= PARTIAL_BYTES_MIN;
         Ok(if is_kept { full } else { 0 })
     }
 
@@ -238,33 +246,6 @@ impl WriteTarget {
             Self::Unfinished(unfinished) => unfinished.path(),
             Self::Partial(partial) => partial.path(),
         }
-    }
-}
-
-/// A file of `unfinished/` that is removed when this is dropped, unless it was renamed.
-pub(crate) struct UnfinishedFile {
-    disk: Arc<dyn Disk>,
-    path: PathBuf,
-}
-
-impl UnfinishedFile {
-    pub(crate) fn new(disk: Arc<dyn Disk>, path: PathBuf) -> Self {
-        Self { disk, path }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn rename(self, to: &Path) -> io::Result<()> {
-        self.disk.rename(&self.path, to)
-    }
-}
-
-impl Drop for UnfinishedFile {
-    fn drop(&mut self) {
-        // The file is gone after a rename. If it cannot be removed, the next opening of the folder does it.
-        let _ = self.disk.remove_file(&self.path);
     }
 }
 

@@ -4,3 +4,4 @@
 pub(crate) mod partial_file;
 pub(crate) mod partial_record;
 pub(crate) mod partial_uploads;
+pub(crate) mod partials;

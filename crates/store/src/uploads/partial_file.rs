@@ -16,8 +16,8 @@ use crate::{
     locking::lock,
     slice_store::hasher::BlockSums,
     uploads::{
-        partial_record::{PartialRecord, RECORD_BYTES_MAX},
-        partial_uploads::{PARTIAL_BYTES_MIN, RECORD_SUFFIX},
+        partial_record::{PartialRecord, RECORD_BYTES_MAX, RECORD_SUFFIX},
+        partials::PARTIAL_BYTES_MIN,
     },
 };
 

@@ -5,7 +5,26 @@
 
 use protocol::{ResumeKey, UserName, limits};
 
-use crate::PartialKey;
+/// Identifies an upload and its user.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PartialKey {
+    /// The user who may resume it.
+    pub user: UserName,
+    /// The key that the client derived from the file and its destination.
+    pub key: ResumeKey,
+}
+
+impl PartialKey {
+    /// The name of its file; its record has the suffix `.record`.
+    pub(crate) fn file_name(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"sector partial upload\0");
+        hasher.update(&self.key.0.to_be_bytes());
+        hasher.update(self.user.as_str().as_bytes());
+        let hex = hasher.finalize().to_hex();
+        hex[..NAME_DIGITS].to_owned()
+    }
+}
 
 /// The content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +129,10 @@ const HEAD_BYTES: usize = 4 + 1 + 16 + 1;
 /// Number of the first block, number of blocks.
 const ENTRY_BYTES: usize = 8 + 4;
 const CHECKSUM_BYTES: usize = 4;
+
+pub(crate) const RECORD_SUFFIX: &str = ".record";
+/// Hexadecimal digits of a file's name: 128 bits, so that no two uploads collide.
+const NAME_DIGITS: usize = 32;
 
 #[cfg(test)]
 mod tests {
