@@ -15,7 +15,7 @@ pub mod setup;
 pub use accounts::machines;
 pub use error::SecurityError;
 pub use protocol::AddressRange;
-pub use rules::saves::SecurityBatchId;
+pub use rules::SecurityBatchId;
 pub use server::{SecurityServer, serve};
 pub use setup::restore::{finish_restore, is_restored};
 pub use setup::{ACCOUNTS_FILE, AUTHORITY_KEY_FILE, CloudSetup, NewUserRights, create_cloud, open_cloud};

@@ -3,7 +3,8 @@
 //! a disk or some ten milliseconds of a processor becomes a [`SecurityAction`]. It never opens a socket, reads a clock
 //! or waits for a disk.
 
-pub mod admission;
+mod actions;
+mod admission;
 mod audit_buffer;
 mod audit_space;
 mod device;
@@ -11,7 +12,10 @@ mod login;
 mod machine_admin;
 mod nodes;
 mod password_change;
+mod pending;
+mod provider_questions;
 mod providers;
+mod recording;
 mod revalidation;
 pub(crate) mod saves;
 mod sessions;
@@ -25,12 +29,10 @@ use std::{
     time::Duration,
 };
 
-use net::identity::ProvedKey;
 use protocol::{
-    CredentialId, MachineKind, NodeId, Now, Reason, Refusal,
+    CredentialId, MachineKind, Now, Reason, Refusal,
     message::{
         admission::{AdmissionRequest, Enrolment},
-        audit::{AuditHead, AuditRequest},
         join::MACHINE_BYTES_MAX,
         master_security::{SecurityReply, SecurityRequest},
     },
@@ -39,30 +41,21 @@ use store::RowChange;
 
 use crate::{
     SecurityError,
-    accounts::{
-        Accounts,
-        changes::ChangeLog,
-        failed_logins::FailedLogins,
-        password_hash::{PasswordHash, PasswordHashing, SecretMatch, Verification},
-    },
-    provider::{ProviderAnswer, ProviderQuestion},
-    rules::{
-        saves::{PendingSaves, SecurityBatchId},
-        waiting_list::WaitingList,
-    },
+    accounts::{Accounts, changes::ChangeLog, failed_logins::FailedLogins, machines, password_hash::PasswordHash},
+    rules::{saves::PendingSaves, waiting_list::WaitingList},
 };
-use admission::{IssuedCertificate, PendingIssue};
+pub use actions::{
+    AuditWrite, AuditWriteId, CheckId, IssuedCertificate, SecurityAction, SecurityBatchId, SecurityCaller,
+    SecurityCompletion,
+};
 use audit_buffer::AuditBuffer;
-pub use audit_buffer::{AuditWrite, AuditWriteId};
 pub use audit_space::AuditSpace;
-use login::{Login, LoginPurpose, QueuedLogin};
-use password_change::PasswordChange;
-use providers::ProviderLogins;
-use users::PendingUser;
+use pending::{LoginPurpose, Pending, PendingIssue, QueuedLogin, Work};
+use provider_questions::ProviderLogins;
 
 /// The rules of the security server.
 ///
-/// - [`audit_buffer`] fills the audit record.
+/// - [`recording`] fills the audit record, through [`audit_buffer`].
 /// - [`login`] handles logins, [`providers`] and [`device`] those of users whom an identity provider knows.
 ///   [`revalidation`] checks those users again later.
 /// - [`nodes`] admits nodes, [`admission`] gives machines their certificates, and [`machine_admin`] does what
@@ -94,135 +87,6 @@ pub struct Security {
     audit_space: AuditSpace,
     actions: VecDeque<SecurityAction>,
     next_check: u64,
-}
-
-/// What is to be done, in this order. However, a [`Save`](Self::Save) may be on its way to the disk while later actions
-/// are done. That is safe, because an answer that depends on a batch is given out only after
-/// [`SecurityCompletion::Saved`] for it.
-#[derive(Debug)]
-pub enum SecurityAction {
-    /// Send this reply to the caller.
-    Answer {
-        /// The caller.
-        caller: SecurityCaller,
-        /// The reply.
-        reply: SecurityReply,
-    },
-    /// Make this comparison off the hot path, then complete with [`SecurityCompletion::Verified`].
-    Verify {
-        /// Names the comparison.
-        check: CheckId,
-        /// The comparison.
-        verification: Verification,
-    },
-    /// Ask this provider, then complete with [`SecurityCompletion::Asked`], in bounded time.
-    AskProvider {
-        /// Names the question.
-        check: CheckId,
-        /// Which provider.
-        provider: String,
-        /// The question.
-        question: ProviderQuestion,
-    },
-    /// Hash this password off the hot path, then complete with [`SecurityCompletion::Hashed`].
-    Hash {
-        /// Names the work.
-        check: CheckId,
-        /// The password.
-        hashing: PasswordHashing,
-    },
-    /// Have the authority sign a certificate for this key, then complete with [`SecurityCompletion::Issued`].
-    Issue {
-        /// Names the work.
-        check: CheckId,
-        /// The machine's name.
-        name: NodeId,
-        /// The machine's kind.
-        kind: MachineKind,
-        /// Its key.
-        key: ProvedKey,
-    },
-    /// Send no reply and end the connection: the other end may not ask this.
-    HangUp {
-        /// The caller.
-        caller: SecurityCaller,
-    },
-    /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
-    /// [`SecurityCompletion::Saved`]. If that fails for good, the server must stop: its memory is ahead of its disk.
-    Save {
-        /// Which batch; counts up.
-        batch: SecurityBatchId,
-        /// The rows.
-        changes: Vec<RowChange>,
-    },
-    /// Append these to the audit record and sync it, then complete with [`SecurityCompletion::Recorded`]. One at a
-    /// time. If that fails, the server must stop: it would act without a record.
-    Record {
-        /// Names it in the completion.
-        record: AuditWriteId,
-        /// The writes, in this order.
-        records: Vec<AuditWrite>,
-    },
-    /// Answer this question from the files of the audit record, off the hot path; then complete with
-    /// [`SecurityCompletion::Inspected`].
-    Inspect {
-        /// The caller.
-        caller: SecurityCaller,
-        /// The request: to show, or to verify.
-        request: AuditRequest,
-    },
-}
-
-/// What the server has finished for the rules.
-#[derive(Debug)]
-pub enum SecurityCompletion {
-    /// A comparison is made.
-    Verified {
-        /// Which one.
-        check: CheckId,
-        /// What the secret matched, if anything.
-        found: Option<SecretMatch>,
-    },
-    /// A provider answered, or did not.
-    Asked {
-        /// Which question.
-        check: CheckId,
-        /// Its answer.
-        answer: ProviderAnswer,
-    },
-    /// A password is hashed.
-    Hashed {
-        /// Which one.
-        check: CheckId,
-        /// Its hash, or why there is none.
-        hash: Result<PasswordHash, SecurityError>,
-    },
-    /// The authority signed a certificate, or could not.
-    Issued {
-        /// Which one.
-        check: CheckId,
-        /// The certificate.
-        issued: Result<IssuedCertificate, SecurityError>,
-    },
-    /// This batch and every earlier one are durable.
-    Saved {
-        /// The newest durable batch.
-        batch: SecurityBatchId,
-    },
-    /// These events are on the disk.
-    Recorded {
-        /// Which one.
-        record: AuditWriteId,
-        /// How the record ends now.
-        head: AuditHead,
-    },
-    /// The audit record was inspected.
-    Inspected {
-        /// The caller.
-        caller: SecurityCaller,
-        /// What was found, or a refusal.
-        reply: SecurityReply,
-    },
 }
 
 impl Security {
@@ -301,8 +165,7 @@ impl Security {
             _ => return self.actions.push_back(SecurityAction::HangUp { caller: from }),
         }
         // A master that connects with its next certificate has used it: the one before is now invalid.
-        let promoted =
-            server.zip(shown).and_then(|((name, machine), shown)| admission::promoted(&name, machine, shown));
+        let promoted = server.zip(shown).and_then(|((name, machine), shown)| machines::promoted(&name, machine, shown));
         if let Some(change) = promoted
             && let Err(error) = change.and_then(|change| self.apply(vec![change]))
         {
@@ -506,10 +369,6 @@ fn too_busy() -> Refusal {
     Refusal::new(Reason::Busy, "too many logins at the same moment; try again in a few seconds")
 }
 
-/// The caller of a question; each question has its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SecurityCaller(pub u64);
-
 /// The other end of the connection on which a question came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
@@ -533,25 +392,6 @@ impl Connection {
     fn is_unauthenticated(&self) -> bool {
         self.with.is_none()
     }
-}
-
-/// Identifies work under way, of a processor or of a provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CheckId(u64);
-
-/// The purpose of processor work.
-#[derive(Debug)]
-enum Pending {
-    Login(Login),
-    NewUser(PendingUser),
-    Password(PasswordChange),
-}
-
-/// Processor work.
-#[derive(Debug)]
-enum Work {
-    Verify(Verification),
-    Hash(PasswordHashing),
 }
 
 /// How often login sessions that have ended are forgotten: until then their rows do no harm.

@@ -185,6 +185,16 @@ pub fn set_machine(name: &NodeId, machine: &Machine) -> Result<RowChange, Securi
     row_change(MACHINES, name.as_str(), machine)
 }
 
+/// The change that makes the next certificate the only one, if this is the next one.
+pub(crate) fn promoted(
+    name: &NodeId,
+    machine: Machine,
+    fingerprint: [u8; 32],
+) -> Option<Result<RowChange, SecurityError>> {
+    let next = machine.next.filter(|next| next.fingerprint == fingerprint)?;
+    Some(set_machine(name, &Machine { certificate: next, next: None, ..machine }))
+}
+
 /// The change that sets a ticket's row.
 ///
 /// # Errors

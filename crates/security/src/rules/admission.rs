@@ -15,7 +15,10 @@ use protocol::{
 };
 use store::RowChange;
 
-use super::{CheckId, Connection, Security, SecurityAction, SecurityCaller};
+use super::{
+    CheckId, Connection, IssuedCertificate, Security, SecurityAction, SecurityCaller,
+    pending::{IssueReason, PendingIssue},
+};
 use crate::{
     AddressRange, SecurityError,
     accounts::{
@@ -25,42 +28,6 @@ use crate::{
     },
     rules::waiting_list::WaitRefused,
 };
-
-/// A certificate on its way from the authority.
-#[derive(Debug)]
-pub(super) struct PendingIssue {
-    caller: SecurityCaller,
-    name: NodeId,
-    kind: MachineKind,
-    key: KeyDigest,
-    why: IssueReason,
-}
-
-/// What entitles a machine to a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum IssueReason {
-    /// A ticket with this digest.
-    Ticket([u8; 32]),
-    /// An administrator's decision.
-    Approval,
-    /// It has one already, and the same key asks again.
-    Reissue,
-    /// It has one that is near its end.
-    Renewal,
-}
-
-/// A certificate that the authority has signed.
-#[derive(Clone, Debug)]
-pub struct IssuedCertificate {
-    /// The certificate, PEM.
-    pub certificate_pem: String,
-    /// The authority's own, PEM.
-    pub authority_pem: String,
-    /// SHA-256 of the certificate.
-    pub fingerprint: [u8; 32],
-    /// When it ends, in milliseconds since 1970.
-    pub until_unix_millis: u64,
-}
 
 impl Security {
     /// Handles a request about machines, whatever the other end of the connection is.
@@ -221,7 +188,8 @@ impl Security {
         name: &NodeId,
     ) -> Result<Option<AdmissionReply>, Refusal> {
         let machine = self.check_shown(connection, shown, name)?.clone();
-        let changes = shown.fingerprint.and_then(|fingerprint| promoted(name, machine, fingerprint)).transpose();
+        let changes =
+            shown.fingerprint.and_then(|fingerprint| machines::promoted(name, machine, fingerprint)).transpose();
         let changes = changes.map(|change| change.into_iter().collect());
         self.change(caller, changes, SecurityReply::Admission(AdmissionReply::Done));
         Ok(None)
@@ -332,16 +300,6 @@ impl Security {
             && self.accounts.machines().get(name).is_none()
             && !self.issues.values().any(|issue| issue.name == *name)
     }
-}
-
-/// The change that makes the next certificate the only one, if this is the next one.
-pub(super) fn promoted(
-    name: &NodeId,
-    machine: Machine,
-    fingerprint: [u8; 32],
-) -> Option<Result<RowChange, SecurityError>> {
-    let next = machine.next.filter(|next| next.fingerprint == fingerprint)?;
-    Some(machines::set_machine(name, &Machine { certificate: next, next: None, ..machine }))
 }
 
 /// Refuses a machine that shows no certificate of its own, or comes from an address that is not allowed.

@@ -9,13 +9,11 @@ use std::{
 };
 
 use protocol::{
-    AddressRange, NodeId, Now, Reason, Refusal, Status, UserName,
+    AddressRange, NodeId, Now, Status, UserName,
     message::{
         accounts::{AccountsRequest, UserChange},
         admission::{AdmissionRequest, AdmissionVerb, Enrolment},
-        audit::{
-            AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditReply, AuditRequest, BATCH_EVENTS_MAX,
-        },
+        audit::{AuditBatch, AuditEvent, AuditKind, AuditOutcome},
         join::Secret,
         login::{DeviceReply, DeviceRequest},
         master_security::{SecurityReply, SecurityRequest},
@@ -29,138 +27,53 @@ use protocol::{
     refusals::{RefusalBudget, source_of},
 };
 
-use super::{Security, SecurityAction, SecurityCaller};
-use crate::accounts::Origin;
-
-/// Counts batches of the record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct AuditWriteId(pub u64);
+use super::actions::{AuditWrite, AuditWriteId, SecurityAction, SecurityCaller};
 
 /// Events on their way to the record.
 #[derive(Debug, Default)]
 pub(super) struct AuditBuffer {
     /// Whether anything is recorded.
-    is_on: bool,
+    pub(super) is_on: bool,
     /// Requests that are not answered yet.
-    noted: BTreeMap<SecurityCaller, Noted>,
+    pub(super) noted: BTreeMap<SecurityCaller, Noted>,
     /// What goes with the next batch.
-    waiting: Vec<Entry>,
+    pub(super) waiting: Vec<Entry>,
     /// What is sent once the batch that is being written is on the disk.
-    held: Option<(AuditWriteId, Vec<Held>)>,
-    last: AuditWriteId,
+    pub(super) held: Option<(AuditWriteId, Vec<Held>)>,
+    pub(super) last: AuditWriteId,
     /// Refusals of callers who have not proved who they are.
-    unauthenticated_refusals: RefusalBudget,
+    pub(super) unauthenticated_refusals: RefusalBudget,
     /// Refusals of callers who have.
-    user_refusals: RefusalBudget,
+    pub(super) user_refusals: RefusalBudget,
     /// Whether room for the record is running out, so that the rest is kept for actions of known callers.
-    is_low: bool,
+    pub(super) is_low: bool,
 }
 
 /// One entry for the record, and who waits for it.
 #[derive(Debug)]
-enum Entry {
+pub(super) enum Entry {
     Own(Box<AuditEvent>, Option<(SecurityCaller, SecurityReply)>),
     Batch(AuditBatch, SecurityCaller),
 }
 
 /// What waits for the disk.
 #[derive(Debug)]
-enum Held {
+pub(super) enum Held {
     Answer(SecurityCaller, SecurityReply),
     /// A master that is told how the record ends now.
     Head(SecurityCaller),
 }
 
-/// What is to be recorded, in order.
-#[derive(Debug)]
-pub enum AuditWrite {
-    /// The security server's own events.
-    Own(Vec<AuditEvent>),
-    /// Events that a master brought.
-    Batch(AuditBatch),
-}
-
 /// What is to be recorded of a question.
 #[derive(Debug)]
-struct Noted {
+pub(super) struct Noted {
     /// Whether it is recorded even if it is not refused.
-    always: bool,
+    pub(super) always: bool,
     /// When it was asked.
-    at: Now,
+    pub(super) at: Now,
     /// Whether the caller has proved who they are.
-    is_known: bool,
-    event: AuditEvent,
-}
-
-impl Security {
-    /// Handles a master's request about the record.
-    pub(super) fn handle_audit(&mut self, caller: SecurityCaller, request: AuditRequest) {
-        match request {
-            AuditRequest::Record(batch) if batch.events.len() > BATCH_EVENTS_MAX => {
-                let message = format!("one batch may have {BATCH_EVENTS_MAX} events at most; send several");
-                self.refuse(caller, Refusal::new(Reason::Invalid, message));
-            }
-            AuditRequest::Record(batch) => self.audit_buffer.waiting.push(Entry::Batch(batch, caller)),
-            AuditRequest::Show { ref by, .. } | AuditRequest::Verify { ref by, .. } => {
-                if self.accounts.user(&by.user).is_some_and(|user| user.admin) {
-                    self.actions.push_back(SecurityAction::Inspect { caller, request });
-                } else {
-                    let message = format!("{} may not look at the audit record; ask an administrator", by.user);
-                    self.refuse(caller, Refusal::new(Reason::NoRight, message));
-                }
-            }
-        }
-    }
-
-    /// Notes a request until it is answered.
-    pub(super) fn note_question(&mut self, now: Now, caller: SecurityCaller, request: &SecurityRequest) {
-        if !self.audit_buffer.is_on {
-            return;
-        }
-        self.audit_buffer.record_uncounted(now);
-        if let Some(noted) = noted(now, request) {
-            self.audit_buffer.noted.insert(caller, noted);
-        }
-    }
-
-    /// The same for requests about machines.
-    pub(super) fn note_admission(&mut self, now: Now, caller: SecurityCaller, request: &AdmissionRequest) {
-        if !self.audit_buffer.is_on {
-            return;
-        }
-        self.audit_buffer.record_uncounted(now);
-        let (who, from, Asked { changes, what, object, note }) = about_admission(request);
-        let event = event(now, AuditKind::Grant, (who, from), what, object, note);
-        let is_known = !matches!(request, AdmissionRequest::Enrol { .. });
-        self.audit_buffer.noted.insert(caller, Noted { always: changes, at: now, is_known, event });
-    }
-
-    /// An identity provider reported a change of one of its users, and it was applied. There was no request, so nobody
-    /// waits.
-    pub(super) fn record_provider_change(&mut self, now: Now, user: &UserName, origin: &Origin) {
-        if !self.audit_buffer.is_on {
-            return;
-        }
-        let what = if origin.is_disowned { "put out" } else { "follow provider" };
-        let who = (origin.provider.clone(), String::new());
-        let event = event(now, AuditKind::Grant, who, what, user.to_string(), String::new());
-        self.audit_buffer.waiting.push(Entry::Own(Box::new(event), None));
-    }
-
-    /// These and all events before them are on the disk: everyone who waited for that is answered.
-    pub(super) fn note_recorded(&mut self, record: AuditWriteId, head: AuditHead) {
-        let Some((_, held)) = self.audit_buffer.held.take_if(|(id, _)| *id == record) else { return };
-        for held in held {
-            let (caller, reply) = match held {
-                Held::Answer(caller, reply) => (caller, reply),
-                Held::Head(caller) => (caller, SecurityReply::Audit(AuditReply::Recorded(head))),
-            };
-            self.actions.push_back(SecurityAction::Answer { caller, reply });
-        }
-        // The head is stored with the accounts too: anyone who truncates the files must change those as well. It may
-        // lag behind a little.
-        self.save(vec![crate::accounts::set_audit_head(head)]);
-    }
+    pub(super) is_known: bool,
+    pub(super) event: AuditEvent,
 }
 
 impl AuditBuffer {
@@ -248,7 +161,7 @@ impl AuditBuffer {
     }
 
     /// Records how many refusals were only counted, once their second is over.
-    fn record_uncounted(&mut self, now: Now) {
+    pub(super) fn record_uncounted(&mut self, now: Now) {
         let counted = [self.unauthenticated_refusals.take_counted(now), self.user_refusals.take_counted(now)];
         for count in counted.into_iter().flatten() {
             let event = AuditEvent {
@@ -267,7 +180,7 @@ impl AuditBuffer {
 }
 
 /// What is to be recorded of this question; `None`: nothing.
-fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
+pub(super) fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
     let login = |user: &UserName, address: &IpAddr, secret: &Secret, what| {
         let with = match secret {
             Secret::Password(_) => "with a password",
@@ -313,7 +226,7 @@ fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
 }
 
 /// An event that was done, unless its answer says otherwise.
-fn event(
+pub(super) fn event(
     now: Now,
     kind: AuditKind,
     (who, from): (String, String),
@@ -335,7 +248,7 @@ fn event(
 
 /// Who asks what about machines, and from where. Written without a wildcard; it never includes a ticket's secret or its
 /// digest.
-fn about_admission(request: &AdmissionRequest) -> (String, String, Asked) {
+pub(super) fn about_admission(request: &AdmissionRequest) -> (String, String, Asked) {
     let asked = |what, name: Option<&NodeId>, note: String| Asked {
         changes: true,
         what,
@@ -403,12 +316,12 @@ fn ranges(addresses: &[AddressRange]) -> String {
 }
 
 /// A request about accounts, in words.
-struct Asked {
+pub(super) struct Asked {
     /// Whether it changes who may do what; otherwise only its refusal is recorded.
-    changes: bool,
-    what: &'static str,
-    object: String,
-    note: String,
+    pub(super) changes: bool,
+    pub(super) what: &'static str,
+    pub(super) object: String,
+    pub(super) note: String,
 }
 
 /// Written without a wildcard, so that anyone who adds a question also says what is recorded of it. No password or

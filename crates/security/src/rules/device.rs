@@ -2,7 +2,7 @@
 //! provider, and are polled until then. Their number and life are bounded, since anyone may begin one. A provider is
 //! never asked more often than it allows, however often clients ask us.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use protocol::{
     Now, Reason, Refusal,
@@ -11,49 +11,14 @@ use protocol::{
         login::{DeviceLogin, DeviceReply, DeviceRequest},
         master_security::SecurityReply,
     },
-    refusals::network,
 };
 
 use super::{
     Security, SecurityCaller,
-    providers::{QuestionPurpose, failure},
+    provider_questions::{Device, QuestionPurpose},
+    providers::failure,
 };
-use crate::provider::{DeviceBegun, DeviceGrant, ProviderAnswer, ProviderFailure, ProviderQuestion, ProviderUser};
-
-/// Logins that have begun.
-#[derive(Debug, Default)]
-pub(super) struct Devices(BTreeMap<[u8; 32], Device>);
-
-#[derive(Debug)]
-struct Device {
-    provider: String,
-    address: IpAddr,
-    /// The user's name for the machine.
-    machine: String,
-    grant: DeviceGrant,
-    /// Time between two questions to the provider; it grows if the provider asks for that.
-    interval: Duration,
-    /// Before this, the provider is not asked again, as [`Now::monotonic`].
-    next: Duration,
-    /// After this, it is forgotten.
-    ends: Duration,
-}
-
-impl Devices {
-    /// Forgets those whose time is over.
-    pub(super) fn forget_old(&mut self, now: Now) {
-        self.0.retain(|_, device| device.ends > now.monotonic);
-    }
-
-    /// When there will next be one to forget.
-    pub(super) fn next_timeout(&self) -> Option<Duration> {
-        self.0.values().map(|device| device.ends).min()
-    }
-
-    fn of_address(&self, address: IpAddr) -> usize {
-        self.0.values().filter(|device| network(device.address) == network(address)).count()
-    }
-}
+use crate::provider::{DeviceBegun, ProviderAnswer, ProviderFailure, ProviderQuestion, ProviderUser};
 
 impl Security {
     pub(super) fn handle_device(&mut self, now: Now, caller: SecurityCaller, request: DeviceRequest, address: IpAddr) {

@@ -13,49 +13,21 @@ use protocol::{
     },
 };
 
-use super::{Pending, Security, SecurityCaller, Work, providers::PasswordLogin, refused, too_busy};
+use super::{
+    Security, SecurityCaller,
+    pending::{Login, LoginPurpose, PasswordLogin, Pending, QueuedLogin, Work},
+    refused, too_busy,
+};
 use crate::{
     AddressRange, SecurityError,
     accounts::{
         self, User,
         credentials::{LoginSession, SESSION_LIFE_MILLIS, SESSIONS_OF_USER_MAX},
         failed_logins::LoginAttempt,
-        password_hash::{PasswordHash, SecretMatch, TokenHash, Verification},
+        password_hash::{SecretMatch, TokenHash, Verification},
     },
     provider::SecretText,
 };
-
-/// A login whose secret is being compared.
-#[derive(Debug)]
-pub(super) struct Login {
-    caller: SecurityCaller,
-    user: UserName,
-    address: IpAddr,
-    purpose: LoginPurpose,
-    /// Whether the secret can be guessed.
-    guessable: bool,
-    /// The password that it is compared with, if there is one: a match proves nothing once the user has another.
-    against: Option<PasswordHash>,
-}
-
-/// A login with a password that waits until others that are under way have ended.
-#[derive(Debug)]
-pub(super) struct QueuedLogin {
-    caller: SecurityCaller,
-    user: UserName,
-    secret: Secret,
-    address: IpAddr,
-    purpose: LoginPurpose,
-}
-
-/// What a caller wants who proves who they are.
-#[derive(Debug)]
-pub(super) enum LoginPurpose {
-    /// A session with a master.
-    MasterSession,
-    /// A login session, from a machine of this name.
-    LoginSession(String),
-}
 
 impl Security {
     pub(super) fn check_user(

@@ -7,8 +7,9 @@ use protocol::{MachineKind, NodeId, message::master_security::SecurityReply};
 
 use super::{
     Security, SecurityCaller,
-    admission::{check_certificate, promoted, unknown},
+    admission::{check_certificate, unknown},
 };
+use crate::accounts::machines;
 
 impl Security {
     /// A node that joins with its next certificate has used it: the one before is then invalid.
@@ -16,7 +17,7 @@ impl Security {
         let machine = self.accounts.machines().of_kind(name, MachineKind::Node).cloned();
         let checked = machine.ok_or_else(|| unknown(name)).and_then(|machine| {
             check_certificate(name, &machine, Some(fingerprint), address)?;
-            Ok(promoted(name, machine, fingerprint))
+            Ok(machines::promoted(name, machine, fingerprint))
         });
         match checked {
             Ok(change) => {

@@ -7,8 +7,9 @@ use protocol::{
 };
 
 use super::{
-    Pending, Security, SecurityCaller, Work,
+    Security, SecurityCaller,
     login::must_wait,
+    pending::{PasswordChange, Pending, Work},
     too_busy,
     users::{AccountsResult, check_password},
 };
@@ -20,17 +21,6 @@ use crate::{
         password_hash::{PasswordHash, PasswordHashing, SecretMatch, Verification},
     },
 };
-
-/// A password change under way: first the old password is compared, if one must be given, then the new one is hashed.
-#[derive(Debug)]
-pub(super) struct PasswordChange {
-    caller: SecurityCaller,
-    by: Asker,
-    user: UserName,
-    new: Option<PasswordHashing>,
-    /// The account's password hash when the work began: if it has another afterwards, another change came first.
-    against: Option<PasswordHash>,
-}
 
 impl Security {
     pub(super) fn set_password(

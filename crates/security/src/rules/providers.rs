@@ -2,11 +2,7 @@
 //! to what it was made for: this server's own database, or one provider. No other can prove its user, whatever names it
 //! gives. A provider that does not answer never lets anyone in.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    net::IpAddr,
-    time::Duration,
-};
+use std::{collections::VecDeque, net::IpAddr, time::Duration};
 
 use protocol::{
     CredentialId, Now, Reason, Refusal, UserName,
@@ -14,10 +10,10 @@ use protocol::{
 };
 
 use super::{
-    CheckId, Security, SecurityAction, SecurityCaller,
-    device::Devices,
-    login::{LoginPurpose, WRONG_LOGIN},
-    revalidation::Revalidations,
+    CheckId, Security, SecurityAction,
+    login::WRONG_LOGIN,
+    pending::{LoginPurpose, PasswordLogin},
+    provider_questions::{Asked, QuestionPurpose},
     too_busy,
     users::USERS_MAX,
 };
@@ -25,54 +21,10 @@ use crate::{
     SecurityError,
     accounts::{self, Origin, User, credentials::SESSION_LIFE_MILLIS},
     provider::{
-        ProviderAnswer, ProviderFailure, ProviderMapping, ProviderQuestion, ProviderUser, SecretText,
+        ProviderAnswer, ProviderFailure, ProviderMapping, ProviderQuestion, ProviderUser,
         mapping::{MappedUser, unknown},
     },
 };
-
-/// What the rules know of providers.
-#[derive(Debug, Default)]
-pub(super) struct ProviderLogins {
-    pub(super) mapping: ProviderMapping,
-    pub(super) devices: Devices,
-    pub(super) revalidations: Revalidations,
-    /// Questions under way.
-    asked: BTreeMap<CheckId, Asked>,
-    /// Providers that did not answer, and until when nobody has to wait for them, as [`Now::monotonic`].
-    down: BTreeMap<String, Duration>,
-}
-
-/// A question under way.
-#[derive(Debug)]
-struct Asked {
-    provider: String,
-    what_for: QuestionPurpose,
-}
-
-/// The purpose of a question.
-#[derive(Debug)]
-pub(super) enum QuestionPurpose {
-    /// A login with a password.
-    Password(PasswordLogin),
-    /// The beginning of a login with a browser, for a user at this address and a machine of this name.
-    Begin(SecurityCaller, IpAddr, String),
-    /// Whether a login that has begun is finished.
-    Poll(SecurityCaller, [u8; 32]),
-    /// Whether a logged-in user may stay logged in.
-    Revalidate(UserName),
-}
-
-/// A login whose password providers are asked about.
-#[derive(Debug)]
-pub(super) struct PasswordLogin {
-    pub(super) caller: SecurityCaller,
-    pub(super) user: UserName,
-    pub(super) address: IpAddr,
-    pub(super) purpose: LoginPurpose,
-    pub(super) password: SecretText,
-    /// The providers to ask next, if this one does not know the user.
-    pub(super) to_ask: VecDeque<String>,
-}
 
 impl Security {
     /// Takes the providers of the settings.

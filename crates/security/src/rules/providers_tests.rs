@@ -14,8 +14,8 @@ use protocol::message::{
 use super::*;
 use crate::{
     accounts::{Accounts, password_hash::PasswordHash},
-    provider::{DeviceBegun, DeviceGrant},
-    rules::SecurityCompletion,
+    provider::{DeviceBegun, DeviceGrant, SecretText},
+    rules::{SecurityCaller, SecurityCompletion},
 };
 
 const HOME: &str = "10.0.0.1";

@@ -2,40 +2,12 @@
 //! about each user who holds a session or a token. So anyone who leaves an organization leaves the cloud too, and
 //! groups follow the directory. A directory that gives no answer never logs anyone out.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::time::Duration;
 
 use protocol::{Now, UserName};
 
-use super::{Security, providers::QuestionPurpose};
+use super::{Security, provider_questions::QuestionPurpose};
 use crate::provider::{ProviderAnswer, ProviderQuestion};
-
-/// When each user is revalidated.
-#[derive(Debug, Default)]
-pub(super) struct Revalidations {
-    at: BTreeMap<UserName, Duration>,
-    /// The same, in the order of time, as [`Now::monotonic`].
-    order: BTreeSet<(Duration, UserName)>,
-    under_way: usize,
-}
-
-impl Revalidations {
-    fn set(&mut self, user: &UserName, at: Duration) {
-        if let Some(before) = self.at.insert(user.clone(), at) {
-            self.order.remove(&(before, user.clone()));
-        }
-        self.order.insert((at, user.clone()));
-    }
-
-    fn pop_due(&mut self, now: Now) -> Option<UserName> {
-        self.order.first().filter(|(at, _)| *at <= now.monotonic)?;
-        let (_, user) = self.order.pop_first()?;
-        self.at.remove(&user);
-        Some(user)
-    }
-}
 
 impl Security {
     /// At the start everyone is revalidated at once, within the limit on questions: it is unknown what has changed

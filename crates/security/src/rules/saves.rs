@@ -5,11 +5,7 @@ use std::collections::VecDeque;
 
 use protocol::message::master_security::SecurityReply;
 
-use crate::rules::SecurityCaller;
-
-/// Counts batches of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct SecurityBatchId(pub u64);
+use super::actions::{SecurityBatchId, SecurityCaller};
 
 /// The batches on their way to the journal, with the answers that wait for them.
 #[derive(Debug, Default)]

@@ -15,7 +15,11 @@ use protocol::{
 };
 use store::RowChange;
 
-use super::{Pending, Security, SecurityCaller, Work, too_busy};
+use super::{
+    Security, SecurityCaller,
+    pending::{Pending, PendingUser, Work},
+    too_busy,
+};
 use crate::{
     SecurityError,
     accounts::{
@@ -23,14 +27,6 @@ use crate::{
         password_hash::{PasswordHash, PasswordHashing},
     },
 };
-
-/// A user whose password is being hashed.
-#[derive(Debug)]
-pub(super) struct PendingUser {
-    caller: SecurityCaller,
-    by: Asker,
-    new: NewUser,
-}
 
 /// An answer, if it need not wait for anything.
 pub(super) type AccountsResult = Result<Option<AccountsReply>, Refusal>;

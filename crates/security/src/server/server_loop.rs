@@ -22,7 +22,7 @@ use crate::{
     accounts::machines::Certificate,
     audit::AuditLog,
     provider::Providers,
-    rules::{Connection, Security, SecurityAction, SecurityCaller, SecurityCompletion, saves::SecurityBatchId},
+    rules::{Connection, Security, SecurityAction, SecurityBatchId, SecurityCaller, SecurityCompletion},
     server::{audit_writer::AuditWriter, signer::Signer},
 };
 

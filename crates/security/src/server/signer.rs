@@ -17,7 +17,7 @@ use tokio::{
 use crate::{
     SecurityError,
     accounts::{MASTER, SECURITY, machines::Certificate},
-    rules::admission::IssuedCertificate,
+    rules::IssuedCertificate,
     server::server_loop::ServerEvent,
     setup::write_credentials,
 };
