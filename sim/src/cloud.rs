@@ -17,14 +17,14 @@ use crate::{
         Tenant, create_request,
     },
     environment::{
-        Environment,
+        Environment, NODES_MIN,
         calls::{CallId, CallReply, STALL_MAX},
         queue::{Event, Life, Participant},
     },
-    faults::{Faults, disk_faults},
+    faults::Faults,
     invariants::{healing, names, recovery},
     model::{FolderAttributes, Region, Register, Setting, administrator, path, user},
-    role::{MasterRole, NodeRole},
+    role::{MasterRole, NodeRole, PLENTY_BYTES},
 };
 
 /// Everything.
@@ -241,9 +241,9 @@ impl Cloud {
             Event::ClockSet(who) => self.set_clock_right(who),
             Event::DiskHasRoom(node) => {
                 self.env.model.attributes.trash.set_scarce(false);
-                self.nodes[node].disks.set_free_bytes(disk_faults::PLENTY_BYTES);
+                self.nodes[node].disks.set_free_bytes(PLENTY_BYTES);
             }
-            Event::JournalHasRoom => self.master.disk().set_free_bytes(disk_faults::PLENTY_BYTES),
+            Event::JournalHasRoom => self.master.disk().set_free_bytes(PLENTY_BYTES),
             Event::JournalCopied => self.keep_copy_of_journal(),
             Event::DiskSeenTo { node, disk } => self.repair_disk(node, disk),
             // The rest was meant for a process that no longer exists.
@@ -480,7 +480,7 @@ impl Cloud {
         self.env.note(format_args!("the faults are over"));
         self.env.is_healing = true;
         self.env.network.heal();
-        self.master.disk().set_free_bytes(disk_faults::PLENTY_BYTES);
+        self.master.disk().set_free_bytes(PLENTY_BYTES);
         (0..self.nodes.len()).for_each(|node| self.set_clock_right(Participant::Node(node)));
         for node in 0..self.nodes.len() {
             if self.env.sabotage == Some(Sabotage::DisksForget) {
@@ -490,7 +490,7 @@ impl Cloud {
                 self.repair_disks(node);
                 self.crash(Participant::Node(node));
             }
-            self.nodes[node].disks.set_free_bytes(disk_faults::PLENTY_BYTES);
+            self.nodes[node].disks.set_free_bytes(PLENTY_BYTES);
         }
         // Nodes joining in any order, some of them late, are what a master without a journal has to cope with.
         let latest_ms = if self.env.model.recovered.is_some() { 20_000 } else { 1_000 };
@@ -584,8 +584,6 @@ fn ordinary(name: &str) -> UserRights {
 
 /// Removed entries are in the trash for longer than any run lasts.
 const LASTING: Duration = Duration::from_secs(86_400);
-/// Fewest nodes of a cloud.
-pub(crate) const NODES_MIN: usize = 3;
 /// How soon an action that a cut link held up is tried again.
 const HELD_UP_PAUSE: Duration = Duration::from_millis(400);
 /// Events in one run: more mean an endless loop.

@@ -18,7 +18,7 @@ use protocol::{
 };
 
 use self::attribute_audit::AttributeAudit;
-use super::{PATIENCE, ask, later};
+use super::asking::{PATIENCE, ask, later};
 use crate::{
     ViolationKind,
     environment::{

@@ -10,8 +10,6 @@ mod pages;
 mod running;
 mod watch;
 
-use std::collections::BTreeMap;
-
 pub(crate) use detached_driver::DetachedDriver;
 use pages::{HEAD, Writing, sync_copies};
 use protocol::{
@@ -22,12 +20,12 @@ use protocol::{
     },
     wire::codec,
 };
-use running::Running;
+use running::{Running, TICK, TICK_PERIOD};
 use sphere::{DriverCore, FileLayout, InputFile, JobPlan, OutputFolder, SpeNodePlan};
 use watch::OutputWatch;
 
 use super::{
-    PATIENCE, ask, later,
+    asking::{PATIENCE, ask, later},
     output::{JobPlanned, RECORD_BYTES},
 };
 use crate::{
@@ -399,13 +397,3 @@ fn node_plan(node: &protocol::message::client_master::SpeNode) -> SpeNodePlan {
     let (name, place) = (node.source.node.clone(), node.source.place.clone());
     SpeNodePlan { node: name, place, slots: node.slots, is_marked: node.is_marked }
 }
-
-/// The nodes of an admission, by name.
-fn sources(admitted: Admitted) -> BTreeMap<protocol::NodeId, protocol::message::client_master::Source> {
-    admitted.nodes.into_iter().map(|node| (node.source.node.clone(), node.source)).collect()
-}
-
-/// The tag of the timer that always runs.
-const TICK: u64 = 0;
-/// The period of that timer.
-const TICK_PERIOD: std::time::Duration = std::time::Duration::from_millis(200);

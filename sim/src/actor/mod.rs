@@ -2,6 +2,7 @@
 //! who takes nodes out of use, and the auditor who checks everything at the end. Each has a session of its own. A
 //! client never reaches into another process: it asks in messages of `protocol`.
 
+mod asking;
 mod audit;
 mod driver;
 mod operator;
@@ -12,20 +13,14 @@ mod snoop;
 mod tenant;
 mod upload;
 
-use std::time::Duration;
-
-use protocol::{
-    SessionId,
-    message::client_master::{ClientReply, ClientRequest},
-    wire::codec,
-};
+use protocol::{SessionId, message::client_master::ClientReply, wire::codec};
 
 use crate::{
     environment::{
         Environment,
         calls::{CallId, CallReply},
         messenger::MessageEvent,
-        queue::{Event, Life, Participant},
+        queue::{Life, Participant},
     },
     role::MasterLink,
 };
@@ -280,30 +275,8 @@ impl Actor {
     }
 }
 
-/// Asks the master. Without a session, a timer stands in for a missing answer.
-fn ask(env: &mut Environment, master_link: &mut MasterLink, request: &ClientRequest, tag: u64, patience: Duration) {
-    match master_link.session {
-        Some(session) => master_link.messenger.ask(env.now, session, codec::encode(request), tag, patience),
-        None => later(env, master_link, WITHOUT_SESSION, tag),
-    }
-}
-
-/// Has a client called after a while.
-fn later(env: &mut Environment, master_link: &MasterLink, span: Duration, tag: u64) {
-    if let Participant::Client(client) = master_link.who {
-        env.after(span, Event::Timer { client, tag });
-    }
-}
-
 /// Gives up a session that got no answer, and asks for another.
 fn log_in_again(env: &mut Environment, master_link: &mut MasterLink) {
     master_link.leave();
     master_link.start_joining(env);
 }
-
-/// How long a client waits for an answer: less than a real one, since there is more to do.
-const PATIENCE: Duration = Duration::from_secs(6);
-/// How long it waits for a commit, which waits for copies.
-const COMMIT_PATIENCE: Duration = Duration::from_secs(25);
-/// How soon a client that has no session tries again.
-const WITHOUT_SESSION: Duration = Duration::from_millis(300);

@@ -12,10 +12,9 @@ use protocol::{
     },
 };
 
-use super::{PATIENCE, ask, later};
+use super::asking::{PATIENCE, ask, later};
 use crate::{
-    cloud::NODES_MIN,
-    environment::{Environment, network::DELAY_MAX},
+    environment::{Environment, NODES_MIN, network::DELAY_MAX},
     role::MasterLink,
 };
 

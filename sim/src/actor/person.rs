@@ -13,13 +13,12 @@ use protocol::{
 };
 
 use super::{
-    PATIENCE, ask, later,
+    asking::{PATIENCE, ask, later},
     upload::{Stage, Upload, create_request},
 };
 use crate::{
-    cloud::NODES_MIN,
     environment::{
-        Environment,
+        Environment, NODES_MIN,
         calls::{CallId, CallReply},
         network::DELAY_MAX,
     },

@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol::message::{client_master::ClientReply, master_security::UserRights};
 
 use super::{
-    PATIENCE, ask, later,
+    asking::{PATIENCE, ask, later},
     questions::{draw_attempt, draw_question},
 };
 use crate::{

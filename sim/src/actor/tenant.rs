@@ -19,15 +19,14 @@ use protocol::{
 };
 
 use super::{
-    PATIENCE, ask, later,
+    asking::{PATIENCE, ask, later},
     questions::{draw_folder, draw_question},
     upload::{Stage, Upload, create_request},
 };
 use crate::{
     ViolationKind,
-    cloud::NODES_MIN,
     environment::{
-        Environment,
+        Environment, NODES_MIN,
         calls::{CallId, CallReply},
         network::DELAY_MAX,
     },

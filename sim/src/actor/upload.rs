@@ -12,7 +12,7 @@ use protocol::{
     },
 };
 
-use super::{COMMIT_PATIENCE, PATIENCE, WITHOUT_SESSION, ask, later};
+use super::asking::{COMMIT_PATIENCE, PATIENCE, WITHOUT_SESSION, ask, later};
 use crate::{
     ViolationKind,
     environment::{

@@ -167,3 +167,5 @@ impl Environment {
 
 /// The wall clock at the start of every simulation.
 const UNIX_MILLIS_AT_START: u64 = 1_790_000_000_000;
+/// Fewest nodes of a cloud.
+pub(crate) const NODES_MIN: usize = 3;

@@ -3,14 +3,16 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use protocol::{SessionId, message::node_master::DriveOrder, ticket::TicketKeys};
+use ::node::rules::{CopyOrder, Move, MoveId, ReplyTo};
+use protocol::{
+    JobId, SessionId,
+    message::{node_master::DriveOrder, rebuild::MirrorUpdate},
+    ticket::TicketKeys,
+};
 
-use crate::{
-    environment::{
-        calls::{CallId, CallReply},
-        network::CutId,
-    },
-    role::NodeWork,
+use crate::environment::{
+    calls::{CallId, CallReply},
+    network::CutId,
 };
 
 /// A participant of the simulation.
@@ -78,6 +80,25 @@ pub(crate) enum Event {
     JournalHasRoom,
     /// A node's broken disk is seen to.
     DiskSeenTo { node: usize, disk: usize },
+}
+
+/// Work of a node that takes a while.
+#[derive(Debug)]
+pub(crate) enum NodeWork {
+    Move {
+        id: MoveId,
+        work: Move,
+    },
+    Copy(Box<CopyOrder>),
+    Forget(JobId),
+    Keep {
+        to: ReplyTo,
+        keep: Box<MirrorUpdate>,
+    },
+    /// It checks whether a disk has failed.
+    CheckDisks,
+    /// An SPE has finished its function.
+    Compute(CallId),
 }
 
 /// See the module.

@@ -182,8 +182,6 @@ impl Cloud {
     }
 }
 
-/// Room on a disk without a fault, in bytes.
-pub(crate) const PLENTY_BYTES: u64 = 1 << 50;
 /// The error of a broken disk, and of one that can only be read (Linux).
 const EIO: i32 = 5;
 const EROFS: i32 = 30;

@@ -8,8 +8,9 @@ use protocol::message::node_master::HeldSlice;
 use crate::{
     cloud::Cloud,
     environment::queue::{Event, Participant},
-    faults::disk_faults::PLENTY_BYTES,
+    faults::JournalCopy,
     model::{Backup, Held, Recovered},
+    role::PLENTY_BYTES,
 };
 
 impl Cloud {
@@ -162,7 +163,5 @@ impl Cloud {
     }
 }
 
-/// A copy of the journal's file, with its time and the names in it.
-pub(crate) type JournalCopy = (Duration, Backup, Vec<u8>);
 /// Copies that are kept at a time.
 const COPIES_MAX: usize = 3;

@@ -10,8 +10,6 @@ use std::{collections::BTreeSet, time::Duration};
 use fastrand::Rng;
 use protocol::SliceId;
 
-use journal_faults::JournalCopy;
-
 use crate::{
     cloud::Cloud,
     environment::{
@@ -19,6 +17,8 @@ use crate::{
         network::NetworkConditions,
         queue::{Event, Participant},
     },
+    model::Backup,
+    report::FaultCounts,
 };
 
 /// See the module.
@@ -44,70 +44,6 @@ pub(crate) struct Faults {
     rounds: u32,
     /// The faults that fired.
     pub(crate) fired: FaultCounts,
-}
-
-/// How often each fault fired: proof that a run tests something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FaultCounts {
-    /// Nodes that died.
-    pub node_crashes: u64,
-    /// Of these, in the middle of writing to their disks.
-    pub power_cuts: u64,
-    /// Times that the master died.
-    pub master_crashes: u64,
-    /// Processes or sites that were cut off from all others for a while.
-    pub cuts: u64,
-    /// Of these, cut in one direction only.
-    pub one_way_cuts: u64,
-    /// Of these, all nodes of a site.
-    pub site_cuts: u64,
-    /// Calls to a disk that failed once.
-    pub disk_failures: u64,
-    /// Disks that were full for a while.
-    pub full_disks: u64,
-    /// Disks that were replaced by empty ones.
-    pub destroyed_disks: u64,
-    /// Disks that answered with errors until they were repaired.
-    pub broken_disks: u64,
-    /// Copies with a flipped bit.
-    pub flips: u64,
-    /// Copies with an unreadable sector.
-    pub bad_sectors: u64,
-    /// Wall clocks that jumped.
-    pub clock_jumps: u64,
-    /// Changes of the journal's disk that failed.
-    pub journal_failures: u64,
-    /// Disks of the journal that were full for a while.
-    pub full_journals: u64,
-    /// Masters that lost their journal.
-    pub lost_journals: u64,
-    /// Masters that were given an older journal.
-    pub rolled_back_journals: u64,
-}
-
-impl FaultCounts {
-    /// Each fault's count, with its name in the plural.
-    pub fn by_name(&self) -> [(&'static str, u64); 17] {
-        [
-            ("node crashes", self.node_crashes),
-            ("power cuts among them", self.power_cuts),
-            ("master crashes", self.master_crashes),
-            ("cuts", self.cuts),
-            ("one-way among them", self.one_way_cuts),
-            ("sites among them", self.site_cuts),
-            ("disk failures", self.disk_failures),
-            ("full disks", self.full_disks),
-            ("destroyed disks", self.destroyed_disks),
-            ("broken disks", self.broken_disks),
-            ("turned bits", self.flips),
-            ("bad sectors", self.bad_sectors),
-            ("clock jumps", self.clock_jumps),
-            ("journal failures", self.journal_failures),
-            ("full journals", self.full_journals),
-            ("lost journals", self.lost_journals),
-            ("older journals", self.rolled_back_journals),
-        ]
-    }
 }
 
 /// A kind of fault.
@@ -324,3 +260,6 @@ impl Cloud {
         }
     }
 }
+
+/// A copy of the journal's file, with its time and the names in it.
+pub(crate) type JournalCopy = (Duration, Backup, Vec<u8>);

@@ -159,3 +159,6 @@ impl Disks {
         disk.create(file)?.write_all_at(bytes, 0)
     }
 }
+
+/// Room on a disk without a fault, in bytes.
+pub(crate) const PLENTY_BYTES: u64 = 1 << 50;

@@ -12,7 +12,7 @@ use master::{
     Peer, SessionCaller,
 };
 use protocol::{
-    CredentialId, JobId, NodeId, Place, SessionId,
+    CredentialId, JobId, Place, SessionId,
     gmp::OpenMode,
     message::{
         audit::AuditHead,
@@ -29,7 +29,7 @@ use store::{MemoryDisk, StoreError};
 use super::{
     journal::Journal,
     master_link::wake,
-    node::mark_key,
+    node_names::{mark_key, node_id, site_of},
     tickets::{Signer, holder_of},
 };
 use crate::{
@@ -308,23 +308,6 @@ impl Process {
             self.messenger.reply(env.now, to.session, request, body);
         }
     }
-}
-
-/// The name of a node.
-pub(crate) fn node_id(node: usize) -> NodeId {
-    // A letter and a number are a name.
-    #[allow(clippy::expect_used)]
-    NodeId::new(format!("n{node}")).expect("a valid name")
-}
-
-/// The site of a node, by its number.
-pub(crate) fn site_of(node: usize) -> usize {
-    node % 2
-}
-
-/// The number of a node.
-pub(crate) fn node_number(id: &NodeId) -> usize {
-    id.as_str()[1..].parse().unwrap_or(usize::MAX)
 }
 
 fn node_join(node: usize) -> NodeJoin {

@@ -9,12 +9,14 @@ mod journal;
 mod master;
 mod master_link;
 mod node;
+mod node_names;
 mod spe;
 mod tickets;
 mod transfer;
 
-pub(crate) use self::disks::Disks;
-pub(crate) use self::master::{MasterRole, node_id, node_number, site_of};
+pub(crate) use self::disks::{Disks, PLENTY_BYTES};
+pub(crate) use self::master::MasterRole;
 pub(crate) use self::master_link::MasterLink;
-pub(crate) use self::node::{NodeRole, NodeWork, Process};
+pub(crate) use self::node::{NodeRole, Process};
+pub(crate) use self::node_names::{node_id, node_number, site_of};
 pub(crate) use self::tickets::delegate;

@@ -12,12 +12,11 @@ use std::{
 };
 
 use ::node::metadata_mirror::MetadataMirror;
-use ::node::rules::{CopyOrder, Move, MoveId, Node, NodeAction, NodeCompletion, NodeLimits, ReplyTo, ReportId};
+use ::node::rules::{CopyOrder, Move, Node, NodeAction, NodeCompletion, NodeLimits, ReplyTo, ReportId};
 use protocol::{
     Digest, JobId, Reason, Refusal, SessionId, SliceId,
     message::{
         node_master::{HeldState, Order, Report},
-        rebuild::{MirrorPosition, MirrorUpdate},
         spe::FunctionSpec,
     },
     ticket::TicketKeys,
@@ -32,6 +31,7 @@ use super::{
     disks::Disks,
     forgotten::forgotten,
     master_link::MasterLink,
+    node_names::mark_key,
     spe::{Parts, Task},
     tickets,
     transfer::{Outgoing, Transfer},
@@ -42,7 +42,7 @@ use crate::{
         Environment,
         calls::{CallId, CallReply},
         messenger::MessageEvent,
-        queue::{Event, Life, Participant},
+        queue::{Event, Life, NodeWork, Participant},
     },
     invariants::healing,
 };
@@ -102,25 +102,6 @@ struct RemovedSlices {
     unsure: Vec<Digest>,
     /// Slices disappeared in another way, with a disk or with the node.
     is_unknown: bool,
-}
-
-/// Work of a node that takes a while.
-#[derive(Debug)]
-pub(crate) enum NodeWork {
-    Move {
-        id: MoveId,
-        work: Move,
-    },
-    Copy(Box<CopyOrder>),
-    Forget(JobId),
-    Keep {
-        to: ReplyTo,
-        keep: Box<MirrorUpdate>,
-    },
-    /// It checks whether a disk has failed.
-    CheckDisks,
-    /// An SPE has finished its function.
-    Compute(CallId),
 }
 
 impl NodeRole {
@@ -545,11 +526,6 @@ fn sabotaged(env: &Environment, mut told: NodeCompletion) -> NodeCompletion {
         _ => {}
     }
     told
-}
-
-/// Identifies a state of the small rows.
-pub(crate) fn mark_key(mark: &MirrorPosition) -> (u64, u64, u64) {
-    (mark.journal.0, mark.generation, mark.sequence)
 }
 
 /// A refusal because a conversation broke.

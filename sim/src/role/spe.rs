@@ -23,15 +23,15 @@ use sphere::{
 use udf::Collected;
 
 use super::{
-    master::{node_id, node_number},
-    node::{NodeWork, Process, refusal_of},
+    node::{Process, refusal_of},
+    node_names::{node_id, node_number},
     transfer::Outgoing,
 };
 use crate::{
     environment::{
         Environment,
         calls::{CallId, CallReply},
-        queue::{Event, Participant},
+        queue::{Event, NodeWork, Participant},
     },
     tagged::{self, RECORD_BYTES, TAGGED, TAGGED_BYTES},
 };

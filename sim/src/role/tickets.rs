@@ -10,7 +10,7 @@ use protocol::{
     wire::codec,
 };
 
-use super::master::{node_id, site_of};
+use super::node_names::{node_id, site_of};
 use crate::environment::queue::Participant;
 
 /// Signs with a key that changes with each start of the master.

@@ -20,8 +20,8 @@ use store::{PartialKey, SliceReader, SliceWriter, StoreError};
 
 use super::{
     bucket::PieceWriter,
-    master::node_number,
     node::{Process, refusal_of},
+    node_names::node_number,
     tickets::Bearer,
 };
 use crate::{

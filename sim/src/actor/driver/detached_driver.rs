@@ -16,13 +16,15 @@ use protocol::{
 use sphere::{InputFile, JobPlan, JournalEntry, OutputFolder, PageWrite, PageWriteStep, Replay, SpeNodePlan};
 
 use super::{
-    TICK, TICK_PERIOD,
     fetch::{Fetch, Turn},
     pages::{HEAD, Pages, page_path},
-    running::{REPORT_PERIOD, Running, blank_record},
+    running::{REPORT_PERIOD, Running, TICK, TICK_PERIOD, blank_record},
 };
 use crate::{
-    actor::{JobPlanned, PATIENCE, ask, later},
+    actor::{
+        JobPlanned,
+        asking::{PATIENCE, ask, later},
+    },
     environment::{
         Environment,
         calls::{CallId, CallReply},

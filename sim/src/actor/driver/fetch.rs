@@ -12,7 +12,7 @@ use protocol::{
 };
 
 use crate::{
-    actor::{PATIENCE, ask},
+    actor::asking::{PATIENCE, ask},
     environment::{
         Environment,
         calls::{CallId, CallReply},

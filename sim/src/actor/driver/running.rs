@@ -19,10 +19,14 @@ use sphere::{
     refused_by_node,
 };
 
-use super::{ending::Ending, pages::Pages, sources};
+use super::{ending::Ending, pages::Pages};
 use crate::{
     Sabotage,
-    actor::{COMMIT_PATIENCE, PATIENCE, ask, output::JobPlanned, upload::create_request},
+    actor::{
+        asking::{COMMIT_PATIENCE, PATIENCE, ask},
+        output::JobPlanned,
+        upload::create_request,
+    },
     environment::{
         Environment,
         calls::{CallId, CallReply, CallRequest},
@@ -629,5 +633,14 @@ pub(super) fn refusal_of(reply: Option<ClientReply>) -> Refusal {
 
 /// Where a sabotaged driver writes without telling anyone.
 const ASTRAY: &str = "/astray";
+/// The nodes of an admission, by name.
+fn sources(admitted: Admitted) -> BTreeMap<NodeId, Source> {
+    admitted.nodes.into_iter().map(|node| (node.source.node.clone(), node.source)).collect()
+}
+
+/// The tag of the timer that always runs.
+pub(super) const TICK: u64 = 0;
+/// The period of that timer.
+pub(super) const TICK_PERIOD: Duration = Duration::from_millis(200);
 /// As in `client::job::driver`.
 pub(super) const REPORT_PERIOD: Duration = Duration::from_secs(1);

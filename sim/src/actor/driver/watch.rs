@@ -11,7 +11,10 @@ use protocol::{
 
 use crate::{
     ViolationKind,
-    actor::{JobPlanned, PATIENCE, ask},
+    actor::{
+        JobPlanned,
+        asking::{PATIENCE, ask},
+    },
     environment::Environment,
     invariants::job_output,
     role::MasterLink,
