@@ -4,11 +4,13 @@
 //! They end with the last [`Messenger`]. A caller sends a lone message itself, which saves two wake-ups
 //! (`send_coalescing.rs`). It never decides anything about a message but its recipient.
 
+mod event;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod messenger_state;
 mod seal;
 mod send_coalescing;
+mod session_keys;
 mod session_table;
 mod stateless_reset;
 
@@ -39,31 +41,11 @@ use crate::{
     clock::Clock,
     datagram::{DatagramSocket, OutgoingDatagram, ReceiveBatch},
 };
+pub use event::{Delivered, MessengerEvent};
 use messenger_state::{MessengerState, SendOutcome};
+pub use session_keys::{SessionKeys, SessionRole};
 use session_table::SessionTable;
 pub use stateless_reset::{STATELESS_RESETS_PER_SECOND_MAX, StatelessResetKey};
-
-/// The keys of a session and where its peer is.
-#[derive(Clone)]
-pub struct SessionKeys {
-    /// The session.
-    pub session: SessionId,
-    /// Both ends derive it from the handshake.
-    pub key: [u8; 32],
-    /// Which end this is.
-    pub role: SessionRole,
-    /// Where the peer is; `None` to learn it from its first authentic datagram.
-    pub peer: Option<SocketAddr>,
-}
-
-/// Which end opened the session: each direction has its own nonce space.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SessionRole {
-    /// The end that joined.
-    Initiator,
-    /// The end that accepted.
-    Responder,
-}
 
 /// GMP over a datagram socket: sealed requests, replies and notices. Clones are the same messenger.
 ///
@@ -74,26 +56,6 @@ pub struct Messenger {
     shared: Arc<Shared>,
     /// Ends the tasks with the last clone.
     _tasks: Arc<Tasks>,
-}
-
-/// A request or notice from a peer. It is given once, however often it was sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivered {
-    /// The session it came in, which tells its sender.
-    pub session: SessionId,
-    /// For a request: what to give to [`Messenger::reply`].
-    pub request: Option<u64>,
-    /// The encoded message.
-    pub body: Vec<u8>,
-}
-
-/// What a messenger reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MessengerEvent {
-    /// A request or notice came.
-    Delivered(Delivered),
-    /// A peer is unreachable; its session is gone.
-    SessionLost(SessionId),
 }
 
 impl Messenger {

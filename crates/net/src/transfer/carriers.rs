@@ -5,41 +5,23 @@
 //! carrier can reach.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    net::SocketAddr,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use protocol::{CarrierChoice, address_range::common_prefix_bits};
+use protocol::CarrierChoice;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
     Carrier, Listener, QuicCarrier, QuicSettings, RateCache, TcpCarrier, TransferStream,
+    carrier::Dial,
+    local_network::is_on_local_network,
     peer_cache::{CachedPeer, DialPlan, Locality, PeerCache},
     udt::PathEstimate,
 };
 use crate::{NetError, identity::TlsIdentity};
-
-/// A carrier that can connect before it proves who the peer is, so that the round trip is known between the two.
-pub(super) trait Dial: Carrier {
-    /// A connection before that proof.
-    type Dialed: Send;
-
-    /// Connects to an address, and measures how long the peer's answer took.
-    fn dial(
-        &self,
-        address: SocketAddr,
-        server: &str,
-    ) -> impl Future<Output = Result<(Self::Dialed, Duration), NetError>> + Send;
-
-    /// The rest of [`Carrier::connect`].
-    fn finish(
-        &self,
-        dialed: Self::Dialed,
-        server: &str,
-    ) -> impl Future<Output = Result<TransferStream, NetError>> + Send;
-}
 
 /// The settings of carriers.
 #[derive(Clone, Debug, Default)]
@@ -274,29 +256,9 @@ fn with_rate_cache(quic: QuicSettings, book: &Arc<SharedPeerCache>) -> QuicSetti
     QuicSettings { rate_cache: Some(rates), ..quic }
 }
 
-/// Whether an address lies in a network of this machine, judged by our own address towards it. Sends nothing.
-pub(super) fn is_on_local_network(peer: SocketAddr) -> bool {
-    let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let own = UdpSocket::bind(SocketAddr::new(any, 0)).and_then(|socket| {
-        socket.connect(peer)?;
-        socket.local_addr()
-    });
-    own.is_ok_and(|own| share_network(own.ip(), peer.ip()))
-}
-
-fn share_network(own: IpAddr, peer: IpAddr) -> bool {
-    let network_bits = if peer.to_canonical().is_ipv4() { NETWORK_BITS_V4 } else { NETWORK_BITS_V6 };
-    common_prefix_bits(own, peer) >= network_bits
-}
-
 /// How long QUIC may stay silent while TCP has got through. That covers one lost flight (sent again after a second) and
 /// the answer to it from the other side of the planet.
 const QUIC_PATIENCE: Duration = Duration::from_millis(2_500);
-/// Leading bits, as [`common_prefix_bits`] counts them (four for each of IPv4), that two addresses of one network
-/// share: a /24 of IPv4 ...
-const NETWORK_BITS_V4: u8 = 96;
-/// ... and a /64 of IPv6.
-const NETWORK_BITS_V6: u8 = 64;
 
 #[cfg(test)]
 mod tests;

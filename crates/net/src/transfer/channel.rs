@@ -5,10 +5,15 @@
 
 use std::{io, time::Duration};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::{ByteStream, quic::QuicSocket, tls_socket::TlsSocket};
+use super::{quic::QuicSocket, tls_socket::TlsSocket};
 use crate::identity::PeerCertificate;
+
+/// Both directions of a byte stream in memory, such as `tokio::io::DuplexStream`.
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// The transport of one connection.
 pub(super) enum Channel {

@@ -12,9 +12,8 @@ use protocol::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    ByteStream,
-    channel::{Channel, MemoryPipe},
-    tcp::identity_error,
+    channel::{ByteStream, Channel, MemoryPipe},
+    handshake::identity_error,
 };
 use crate::{
     NetError,

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use rustls::{AlertDescription, CertificateError, ClientConnection, Connection, ServerConnection};
+use rustls::{ClientConnection, Connection, ServerConnection};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
@@ -21,8 +21,10 @@ use tokio::{
 
 use super::{
     Carrier, TransferStream,
-    carriers::{Dial, is_on_local_network},
+    carrier::Dial,
     channel::Channel,
+    handshake::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE, identity_error},
+    local_network::is_on_local_network,
     quic::{QuicCarrier, QuicListener, QuicSettings},
     tls_socket::TlsSocket,
 };
@@ -272,39 +274,6 @@ impl Incoming {
     }
 }
 
-/// What went wrong with TLS, for a person; `None` when it is not about the identity of the ends.
-pub(super) fn identity_error(error: &io::Error) -> Option<&'static str> {
-    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
-    Some(match error {
-        rustls::Error::InvalidCertificate(reason) => match reason {
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "it is another role or node than the one expected there; check the address"
-            }
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                "its certificate has expired; issue a new one, and see that the clocks agree"
-            }
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-                "its certificate is not valid yet; see that the clocks agree"
-            }
-            _ => "its certificate is not from this cloud's authority; use the profile of that cloud",
-        },
-        rustls::Error::AlertReceived(
-            AlertDescription::UnknownCA
-            | AlertDescription::BadCertificate
-            | AlertDescription::DecryptError
-            | AlertDescription::CertificateUnknown
-            | AlertDescription::CertificateExpired
-            | AlertDescription::AccessDenied,
-        ) => "it does not accept our certificate; is it from the same cloud?",
-        rustls::Error::InvalidMessage(_)
-        | rustls::Error::PeerIncompatible(_)
-        | rustls::Error::AlertReceived(AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure) => {
-            "it does not speak TLS 1.3 as sector does; is that a port of sector?"
-        }
-        _ => return None,
-    })
-}
-
 /// The TLS handshake with its deadline.
 async fn tls_handshake(
     socket: TcpStream,
@@ -370,10 +339,6 @@ fn set_options(socket: &TcpStream) -> io::Result<()> {
     socket.set_tcp_keepalive(&keepalive)
 }
 
-/// How long a TCP connection may take to be established: three tries of the system, and far more than any round trip.
-pub const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
-/// How long a TLS handshake may take: two round trips and some computing, on a busy machine.
-pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 /// Bytes wanted in each direction's socket buffer: twice 1 Gbit/s over 16 ms, and a few frames ahead on a local link.
 const SOCKET_BUFFER_BYTES: u32 = 4 * 1024 * 1024;
 /// Connections that may wait for `accept`: all nodes of a cloud that connect to one node at once.

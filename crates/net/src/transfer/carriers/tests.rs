@@ -3,12 +3,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    net::{IpAddr, Ipv4Addr, UdpSocket},
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use tokio::time::sleep;
 
 use super::*;
 use crate::identity::Authority;
+use crate::transfer::local_network::share_network;
 
 /// Of a network that no machine is in.
 const FAR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(240, 0, 0, 1)), 7410);

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     NetError,
     identity::TlsIdentity,
-    transfer::{TransferStream, channel::Channel, tcp::HANDSHAKE_DEADLINE},
+    transfer::{TransferStream, channel::Channel, handshake::HANDSHAKE_DEADLINE},
     unauthenticated::{UnauthenticatedPeers, UnauthenticatedSlot},
 };
 

@@ -37,7 +37,7 @@ use socket::{SharedConnection, WeakSharedConnection, connection_failure};
 use super::{
     Carrier, TransferStream,
     channel::Channel,
-    tcp::{HANDSHAKE_DEADLINE, identity_error},
+    handshake::{HANDSHAKE_DEADLINE, identity_error},
 };
 use crate::{
     NetError,
