@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{UserName, limits, message::master_security::UserRights};
+use crate::{UserName, access::user_rights::UserRights, limits};
 
 /// An access list. It never has two entries for one principal, and never an entry without a right. It is printed and
 /// parsed as `user:alice:rw,group:astro:r,everyone:r`. An empty list, printed as `none`, leaves an entry to its owner

@@ -3,27 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::request::{
-    ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest, RemoveFromAclRequest, SetAclRequest,
-    request_family,
-};
+pub use super::request::AclRequest;
 use crate::{
     SectorPath, UserName,
     acl::{Acl, Rights},
     ticket::SignedTicket,
 };
-
-request_family! {
-    /// What a client asks about rights.
-    AclRequest {
-        Get(GetAclRequest),
-        Set(SetAclRequest),
-        Remove(RemoveFromAclRequest),
-        Clear(ClearAclRequest),
-        GiveTo(GiveToRequest),
-        Inputs(JobInputsRequest),
-    } in Acl
-}
 
 /// The master's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

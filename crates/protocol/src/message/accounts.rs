@@ -6,34 +6,8 @@ use std::{fmt, net::IpAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::request::{
-    AddGroupRequest, AddTokenRequest, ChangeUserRequest, GroupsRequest, RemoveGroupRequest, RemoveUserRequest,
-    RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest, SetMemberRequest,
-    SetPasswordRequest, TokensRequest, UsersRequest, WhoAmIRequest, request_family,
-};
-use crate::{AddressRange, CredentialId, UserName, message::master_security::KnownUser};
-
-request_family! {
-    /// Questions about accounts. Unless stated otherwise, only administrators may ask.
-    AccountsRequest {
-        WhoAmI(WhoAmIRequest),
-        Users(UsersRequest),
-        AddUser(NewUser),
-        RemoveUser(RemoveUserRequest),
-        ChangeUser(ChangeUserRequest),
-        SetPassword(SetPasswordRequest),
-        Groups(GroupsRequest),
-        AddGroup(AddGroupRequest),
-        RemoveGroup(RemoveGroupRequest),
-        SetMember(SetMemberRequest),
-        AddToken(AddTokenRequest),
-        Tokens(TokensRequest),
-        RevokeToken(RevokeTokenRequest),
-        Sessions(SessionsRequest),
-        RevokeSession(RevokeSessionRequest),
-        RevokeSessionsOf(RevokeSessionsOfRequest),
-    } in Accounts
-}
+pub use super::request::AccountsRequest;
+use crate::{AddressRange, CredentialId, UserName, access::user_rights::KnownUser};
 
 /// A change to a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,13 +7,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    master_security::Asker,
-    request::{
-        AddTicketRequest, AllowRequest, ApproveRequest, MachinesRequest, RejectRequest, StrikeRequest,
-        WaitingMachinesRequest, request_family,
-    },
-};
+pub use super::{master_security::AdmissionRequest, request::AdmissionVerb};
 use crate::{AddressRange, KeyDigest, MachineKind, NodeId, TicketSecret};
 
 /// A public key for which a certificate is requested: a point of the curve P-256. With it comes an ECDSA signature with
@@ -66,42 +60,6 @@ pub enum Enrolment {
         /// Its name.
         name: NodeId,
     },
-}
-
-/// What the security server is asked about machines.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AdmissionRequest {
-    /// A machine's own request. A master passes it on; a stranger sends its own.
-    Enrol {
-        /// The address it comes from. Where no master asks, the security server fills in what it sees itself.
-        address: IpAddr,
-        /// SHA-256 of the certificate it has shown, if any; also filled in by the security server.
-        fingerprint: Option<[u8; 32]>,
-        /// What it said.
-        enrolment: Enrolment,
-    },
-    /// An administrator's request, passed on by the master.
-    Administer {
-        /// Who.
-        by: Asker,
-        /// What.
-        verb: AdmissionVerb,
-    },
-    /// A request from someone at the security server itself, who has its private key.
-    Own(AdmissionVerb),
-}
-
-request_family! {
-    /// What an administrator does about machines.
-    AdmissionVerb {
-        AddTicket(AddTicketRequest),
-        Requests(WaitingMachinesRequest),
-        Approve(ApproveRequest),
-        Reject(RejectRequest),
-        Allow(AllowRequest),
-        Machines(MachinesRequest),
-        Strike(StrikeRequest),
-    } in Admission
 }
 
 /// The answer to a machine or an administrator.

@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::request::{VerifyAuditRequest, request_family};
-use crate::{UserName, message::master_security::UserRights, ticket::TicketFault};
+pub use super::request::AuditQuestion;
+use crate::{UserName, access::user_rights::UserRights, ticket::TicketFault};
 
 /// An event to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,14 +100,6 @@ pub enum AuditRequest {
         /// The head that the master was last told.
         head: Option<AuditHead>,
     },
-}
-
-request_family! {
-    /// What an administrator asks.
-    AuditQuestion {
-        Show(AuditQuery),
-        Verify(VerifyAuditRequest),
-    } in Audit
 }
 
 /// Which lines are wanted.

@@ -4,16 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::request::{GetHistoryRequest, SubmitHistoryRequest, request_family};
+pub use super::request::HistoryRequest;
 use crate::{NodeId, SectorPath};
-
-request_family! {
-    /// A client's report or question about the attempts of a job.
-    HistoryRequest {
-        Submit(SubmitHistoryRequest),
-        Get(GetHistoryRequest),
-    } in History
-}
 
 /// The outcome of a job's attempts, and of the nodes that made them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

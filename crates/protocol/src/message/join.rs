@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     accounts::NewSession,
     admission::{AdmissionReply, Enrolment},
-    client_master::DriverKey,
+    client_reply::DriverKey,
     login::{DeviceReply, DeviceRequest},
 };
 use crate::{

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Digest, Refusal, SliceId,
-    message::client_master::Source,
+    message::client_reply::Source,
     ticket::{HolderKey, SignedTicket},
 };
 

@@ -5,11 +5,12 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::access::user_rights::{Asker, KnownUser, UserRights};
 use crate::{
     CredentialId, NodeId, Refusal, UserName,
     message::{
         accounts::{AccountsReply, AccountsRequest, NewSession},
-        admission::{AdmissionReply, AdmissionRequest},
+        admission::{AdmissionReply, AdmissionVerb, Enrolment},
         audit::{AuditReply, AuditRequest},
         join::Secret,
         login::{DeviceReply, DeviceRequest},
@@ -105,6 +106,29 @@ pub enum SecurityReply {
     StruckOff(Vec<NodeId>),
 }
 
+/// What the security server is asked about machines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AdmissionRequest {
+    /// A machine's own request. A master passes it on; a stranger sends its own.
+    Enrol {
+        /// The address it comes from. Where no master asks, the security server fills in what it sees itself.
+        address: IpAddr,
+        /// SHA-256 of the certificate it has shown, if any; also filled in by the security server.
+        fingerprint: Option<[u8; 32]>,
+        /// What it said.
+        enrolment: Enrolment,
+    },
+    /// An administrator's request, passed on by the master.
+    Administer {
+        /// Who.
+        by: Asker,
+        /// What.
+        verb: AdmissionVerb,
+    },
+    /// A request from someone at the security server itself, who has its private key.
+    Own(AdmissionVerb),
+}
+
 /// A position in the changes of a security server's accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeCursor {
@@ -136,36 +160,3 @@ pub struct HeldSession {
 
 /// Most sessions in one [`SecurityRequest::Recheck`]: the answer, with every user in many groups, fits a message.
 pub const RECHECKED_MAX: usize = 256;
-
-/// A user who proved who they are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownUser {
-    /// What they may do.
-    pub rights: UserRights,
-    /// What proved them.
-    pub credential: CredentialId,
-    /// Until when that holds, in milliseconds since the Unix epoch; `None`: until it is revoked.
-    pub until_unix_millis: Option<u64>,
-}
-
-/// Who asks about accounts, as the master knows the session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asker {
-    /// Who, and their rights when the session began.
-    pub rights: UserRights,
-    /// What proved them then.
-    pub credential: CredentialId,
-    /// The address they came from.
-    pub address: IpAddr,
-}
-
-/// A user's rights, as far as the security server knows. The master derives rights on files from these.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserRights {
-    /// Who.
-    pub user: UserName,
-    /// The groups they belong to.
-    pub groups: Vec<String>,
-    /// Whether they administer the cloud.
-    pub admin: bool,
-}

@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod admission;
 pub mod audit;
 pub mod client_master;
+pub mod client_reply;
 pub mod cluster;
 pub mod history;
 pub mod join;

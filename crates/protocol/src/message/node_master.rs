@@ -11,7 +11,7 @@ use crate::{
     disk::DiskStatus,
     message::{
         audit::RefusedTickets,
-        client_master::{DriverKey, Source},
+        client_reply::{DriverKey, Source},
         rebuild::{MirrorKey, MirrorPosition, MirrorRow, MirrorUpdate},
     },
     sandbox::SandboxLayer,

@@ -4,9 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::request::{
-    DismissRequest, FinishRebuildRequest, ForgetNodeRequest, RebuildStatusRequest, RecoverRequest, request_family,
-};
+pub use super::request::RebuildRequest;
 use crate::{JournalId, NodeId, SliceId, SliceMetadata};
 
 /// Which journal a node's copy of the small rows belongs to, and how far it goes.
@@ -64,17 +62,6 @@ pub struct MirrorKey {
     pub table: String,
     /// The key.
     pub key: Vec<u8>,
-}
-
-request_family! {
-    /// A person's request about a rebuild.
-    RebuildRequest {
-        Status(RebuildStatusRequest),
-        Finish(FinishRebuildRequest),
-        Recover(RecoverRequest),
-        Dismiss(DismissRequest),
-        Forget(ForgetNodeRequest),
-    } in Rebuild
 }
 
 /// The state of a rebuild.

@@ -17,42 +17,43 @@ use std::fmt;
 
 pub use self::{
     account_requests::{
-        AddGroupRequest, AddTokenRequest, ChangeUserRequest, GroupsRequest, RemoveGroupRequest, RemoveUserRequest,
-        RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest, SetMemberRequest,
-        SetPasswordRequest, TokensRequest, UsersRequest, WhoAmIRequest,
+        AccountsRequest, AddGroupRequest, AddTokenRequest, ChangeUserRequest, GroupsRequest, RemoveGroupRequest,
+        RemoveUserRequest, RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest,
+        SetMemberRequest, SetPasswordRequest, TokensRequest, UsersRequest, WhoAmIRequest,
     },
     acl_requests::{
-        ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest, RemoveFromAclRequest, SetAclRequest,
+        AclRequest, ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest, RemoveFromAclRequest,
+        SetAclRequest,
     },
     admission_requests::{
-        AddTicketRequest, AllowRequest, ApproveRequest, MachinesRequest, RejectRequest, StrikeRequest,
+        AddTicketRequest, AdmissionVerb, AllowRequest, ApproveRequest, MachinesRequest, RejectRequest, StrikeRequest,
         WaitingMachinesRequest,
     },
-    audit_requests::VerifyAuditRequest,
+    audit_requests::{AuditQuestion, VerifyAuditRequest},
     cluster_requests::{
         ConfirmClockRequest, HealthRequest, ImportRequest, LogoutRequest, NodesRequest, TopologyRequest,
     },
     job_requests::{
-        AdmitJobRequest, CancelJobRequest, DetachJobRequest, GetHistoryRequest, JobRequest, JobsRequest,
-        ReportJobRequest, SubmitHistoryRequest,
+        AdmitJobRequest, CancelJobRequest, DetachJobRequest, GetHistoryRequest, HistoryRequest, JobRequest,
+        JobsRequest, ReportJobRequest, SubmitHistoryRequest,
     },
     name_requests::{
         CopiesRequest, ListRequest, LocateRequest, MakeFolderRequest, PolicyRequest, RemoveRequest, RenameRequest,
         SetPolicyRequest, StatRequest, UsageRequest,
     },
     once::{OnceRequest, RequestId},
-    rebuild_requests::{DismissRequest, FinishRebuildRequest, ForgetNodeRequest, RebuildStatusRequest, RecoverRequest},
+    rebuild_requests::{
+        DismissRequest, FinishRebuildRequest, ForgetNodeRequest, RebuildRequest, RebuildStatusRequest, RecoverRequest,
+    },
     trash_requests::{EmptyTrashRequest, QuotasRequest, RestoreRequest, SetQuotaRequest, TrashRequest},
-    write_requests::{AbandonRequest, CommitRequest, RenewRequest},
+    write_requests::{AbandonRequest, CommitRequest, CreateRequest, RenewRequest},
 };
-use super::{
-    audit::AuditKind,
-    client_master::{ClientReply, ClientRequest},
-};
+pub use super::client_master::Call;
+use super::{audit::AuditKind, client_reply::ClientReply};
 use crate::{Rights, SectorPath, gmp::Class};
 
 /// A request of a client, tied to its reply.
-pub trait Call: Into<ClientRequest> {
+pub trait TypedRequest {
     /// What it is answered with, unless it is refused.
     type Reply;
 
@@ -66,6 +67,15 @@ pub trait Call: Into<ClientRequest> {
     fn is_answered_by(&self, answer: &ClientReply) -> bool {
         matches!(answer, ClientReply::Refused(_)) || Self::reply(answer.clone()).is_some()
     }
+}
+
+/// A request of a family, which travels in one variant of a client's request.
+pub trait FamilyRequest {
+    /// The family.
+    type Family;
+
+    /// The family's variant for it.
+    fn into_family(self) -> Self::Family;
 }
 
 /// All that must be decided about a request. Begins with the strictest, so that whoever adds a request and forgets
@@ -260,15 +270,15 @@ macro_rules! requests {
         impl $name {
             /// All that must be decided about it.
             pub fn properties(&self) -> $crate::message::request::Properties<'_> {
-                use $crate::message::request::Call as _;
+                use $crate::message::request::TypedRequest as _;
                 match self {
                     $(Self::$variant(request) => request.properties(),)+
                 }
             }
 
             /// Whether this answer, or a refusal, belongs to it.
-            pub fn is_answered_by(&self, answer: &$crate::message::client_master::ClientReply) -> bool {
-                use $crate::message::request::Call as _;
+            pub fn is_answered_by(&self, answer: &$crate::message::client_reply::ClientReply) -> bool {
+                use $crate::message::request::TypedRequest as _;
                 match self {
                     $(Self::$variant(request) => request.is_answered_by(answer),)+
                 }
@@ -285,15 +295,17 @@ macro_rules! requests {
     };
 }
 
-/// A family of requests, which travel in one variant of [`ClientRequest`].
+/// A family of requests, which travel in one variant of a client's request.
 macro_rules! request_family {
-    ($(#[$meta:meta])* $name:ident { $($variant:ident($request:ty)),+ $(,)? } in $family:ident) => {
+    ($(#[$meta:meta])* $name:ident { $($variant:ident($request:ty)),+ $(,)? }) => {
         $crate::message::request::requests! { $(#[$meta])* $name { $($variant($request)),+ } }
 
         $(
-            impl From<$request> for $crate::message::client_master::ClientRequest {
-                fn from(request: $request) -> Self {
-                    Self::$family($name::$variant(request))
+            impl $crate::message::request::FamilyRequest for $request {
+                type Family = $name;
+
+                fn into_family(self) -> $name {
+                    $name::$variant(self)
                 }
             }
         )+
@@ -308,6 +320,7 @@ pub(crate) use requests;
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::message::client_master::ClientRequest;
 
     fn path(text: &str) -> SectorPath {
         SectorPath::parse(text).unwrap()

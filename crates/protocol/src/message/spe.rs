@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Counters, Digest, JobId, NodeId, RecordFraming, Refusal, SectorPath, SideFileName, SliceId, limits,
-    message::client_master::Source, ticket::SignedTicket, topology::Distance, wire::few::few,
+    message::client_reply::Source, ticket::SignedTicket, topology::Distance, wire::few::few,
 };
 
 /// A driver's request to an SPE or to the node's buckets.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Digest, Refusal, SliceId, TransferQos,
-    message::{client_master::Source, spe::PieceId},
+    message::{client_reply::Source, spe::PieceId},
     ticket::{Delegate, HolderKey, SignedTicket},
 };
 

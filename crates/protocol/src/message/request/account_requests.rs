@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Need, Properties, answered_by};
+use super::{Need, Properties, TypedRequest, answered_by, request_family};
 use crate::{
     CredentialId, UserName,
     message::{
@@ -11,16 +11,38 @@ use crate::{
             AccountsPage, AccountsReply, GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus,
             UserChange, UserStatus,
         },
-        client_master::ClientReply,
+        client_reply::ClientReply,
         master_security::KnownUser,
     },
 };
+
+request_family! {
+    /// Questions about accounts. Unless stated otherwise, only administrators may ask.
+    AccountsRequest {
+        WhoAmI(WhoAmIRequest),
+        Users(UsersRequest),
+        AddUser(NewUser),
+        RemoveUser(RemoveUserRequest),
+        ChangeUser(ChangeUserRequest),
+        SetPassword(SetPasswordRequest),
+        Groups(GroupsRequest),
+        AddGroup(AddGroupRequest),
+        RemoveGroup(RemoveGroupRequest),
+        SetMember(SetMemberRequest),
+        AddToken(AddTokenRequest),
+        Tokens(TokensRequest),
+        RevokeToken(RevokeTokenRequest),
+        Sessions(SessionsRequest),
+        RevokeSession(RevokeSessionRequest),
+        RevokeSessionsOf(RevokeSessionsOfRequest),
+    }
+}
 
 /// Who am I. Everyone may ask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WhoAmIRequest;
 
-impl Call for WhoAmIRequest {
+impl TypedRequest for WhoAmIRequest {
     answered_by!(KnownUser, ClientReply::Accounts(AccountsReply::You(you)) => you);
 
     fn properties(&self) -> Properties<'_> {
@@ -39,7 +61,7 @@ pub struct UsersRequest {
     pub after: Option<UserName>,
 }
 
-impl Call for UsersRequest {
+impl TypedRequest for UsersRequest {
     answered_by!(AccountsPage<UserStatus>, ClientReply::Accounts(AccountsReply::Users { users: items, more }) => AccountsPage { items, more });
 
     fn properties(&self) -> Properties<'_> {
@@ -51,7 +73,7 @@ impl Call for UsersRequest {
     }
 }
 
-impl Call for NewUser {
+impl TypedRequest for NewUser {
     answered_by!((), ClientReply::Accounts(AccountsReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -63,7 +85,7 @@ impl Call for NewUser {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveUserRequest(pub UserName);
 
-impl Call for RemoveUserRequest {
+impl TypedRequest for RemoveUserRequest {
     answered_by!((), ClientReply::Accounts(AccountsReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -80,7 +102,7 @@ pub struct ChangeUserRequest {
     pub change: UserChange,
 }
 
-impl Call for ChangeUserRequest {
+impl TypedRequest for ChangeUserRequest {
     answered_by!((), ClientReply::Accounts(AccountsReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -104,7 +126,7 @@ pub struct SetPasswordRequest {
     pub new: Password,
 }
 
-impl Call for SetPasswordRequest {
+impl TypedRequest for SetPasswordRequest {
     answered_by!((), ClientReply::Accounts(AccountsReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -119,7 +141,7 @@ pub struct GroupsRequest {
     pub after: Option<String>,
 }
 
-impl Call for GroupsRequest {
+impl TypedRequest for GroupsRequest {
     answered_by!(AccountsPage<GroupStatus>, ClientReply::Accounts(AccountsReply::Groups { groups: items, more }) => AccountsPage { items, more });
 
     fn properties(&self) -> Properties<'_> {
@@ -135,7 +157,7 @@ impl Call for GroupsRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddGroupRequest(pub String);
 
-impl Call for AddGroupRequest {
+impl TypedRequest for AddGroupRequest {
     answered_by!((), ClientReply::Accounts(AccountsReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -147,7 +169,7 @@ impl Call for AddGroupRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveGroupRequest(pub String);
 
-impl Call for RemoveGroupRequest {
+impl TypedRequest for RemoveGroupRequest {
     answered_by!((), ClientReply::Accounts(AccountsReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -166,7 +188,7 @@ pub struct SetMemberRequest {
     pub member: bool,
 }
 
-impl Call for SetMemberRequest {
+impl TypedRequest for SetMemberRequest {
     answered_by!((), ClientReply::Accounts(AccountsReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -190,7 +212,7 @@ pub struct AddTokenRequest {
     pub life_seconds: u64,
 }
 
-impl Call for AddTokenRequest {
+impl TypedRequest for AddTokenRequest {
     answered_by!(NewSession, ClientReply::Accounts(AccountsReply::Token(token)) => token);
 
     fn properties(&self) -> Properties<'_> {
@@ -202,7 +224,7 @@ impl Call for AddTokenRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokensRequest(pub UserName);
 
-impl Call for TokensRequest {
+impl TypedRequest for TokensRequest {
     answered_by!(Vec<TokenStatus>, ClientReply::Accounts(AccountsReply::Tokens(tokens)) => tokens);
 
     fn properties(&self) -> Properties<'_> {
@@ -223,7 +245,7 @@ pub struct RevokeTokenRequest {
     pub name: String,
 }
 
-impl Call for RevokeTokenRequest {
+impl TypedRequest for RevokeTokenRequest {
     answered_by!((), ClientReply::Accounts(AccountsReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -238,7 +260,7 @@ pub struct SessionsRequest {
     pub after: Option<CredentialId>,
 }
 
-impl Call for SessionsRequest {
+impl TypedRequest for SessionsRequest {
     answered_by!(AccountsPage<SessionStatus>, ClientReply::Accounts(AccountsReply::Sessions { sessions: items, more }) => AccountsPage { items, more });
 
     fn properties(&self) -> Properties<'_> {
@@ -254,7 +276,7 @@ impl Call for SessionsRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevokeSessionRequest(pub CredentialId);
 
-impl Call for RevokeSessionRequest {
+impl TypedRequest for RevokeSessionRequest {
     answered_by!((), ClientReply::Accounts(AccountsReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -269,7 +291,7 @@ impl Call for RevokeSessionRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevokeSessionsOfRequest(pub UserName);
 
-impl Call for RevokeSessionsOfRequest {
+impl TypedRequest for RevokeSessionsOfRequest {
     answered_by!((), ClientReply::Accounts(AccountsReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {

@@ -3,22 +3,34 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Need, Properties, answered_by};
+use super::{Need, Properties, TypedRequest, answered_by, request_family};
 use crate::{
     Acl, JobId, NodeId, Principal, Rights, SectorPath, SliceId, UserName,
     message::{
         access::{AclReply, AclStatus},
         audit::AuditKind,
-        client_master::ClientReply,
+        client_reply::ClientReply,
     },
     ticket::SignedTicket,
 };
+
+request_family! {
+    /// What a client asks about rights.
+    AclRequest {
+        Get(GetAclRequest),
+        Set(SetAclRequest),
+        Remove(RemoveFromAclRequest),
+        Clear(ClearAclRequest),
+        GiveTo(GiveToRequest),
+        Inputs(JobInputsRequest),
+    }
+}
 
 /// Who may do what with an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetAclRequest(pub SectorPath);
 
-impl Call for GetAclRequest {
+impl TypedRequest for GetAclRequest {
     answered_by!(AclStatus, ClientReply::Acl(AclReply::Status(status)) => status);
 
     fn properties(&self) -> Properties<'_> {
@@ -38,7 +50,7 @@ pub struct SetAclRequest {
     pub acl: Acl,
 }
 
-impl Call for SetAclRequest {
+impl TypedRequest for SetAclRequest {
     answered_by!(AclStatus, ClientReply::Acl(AclReply::Status(status)) => status);
 
     fn properties(&self) -> Properties<'_> {
@@ -60,7 +72,7 @@ pub struct RemoveFromAclRequest {
     pub principals: Vec<Principal>,
 }
 
-impl Call for RemoveFromAclRequest {
+impl TypedRequest for RemoveFromAclRequest {
     answered_by!(AclStatus, ClientReply::Acl(AclReply::Status(status)) => status);
 
     fn properties(&self) -> Properties<'_> {
@@ -76,7 +88,7 @@ impl Call for RemoveFromAclRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClearAclRequest(pub SectorPath);
 
-impl Call for ClearAclRequest {
+impl TypedRequest for ClearAclRequest {
     answered_by!(AclStatus, ClientReply::Acl(AclReply::Status(status)) => status);
 
     fn properties(&self) -> Properties<'_> {
@@ -97,7 +109,7 @@ pub struct GiveToRequest {
     pub owner: UserName,
 }
 
-impl Call for GiveToRequest {
+impl TypedRequest for GiveToRequest {
     answered_by!(AclStatus, ClientReply::Acl(AclReply::Status(status)) => status);
 
     fn properties(&self) -> Properties<'_> {
@@ -120,7 +132,7 @@ pub struct JobInputsRequest {
     pub slices: Vec<SliceId>,
 }
 
-impl Call for JobInputsRequest {
+impl TypedRequest for JobInputsRequest {
     answered_by!(SignedTicket, ClientReply::Acl(AclReply::Inputs(ticket)) => ticket);
 
     fn properties(&self) -> Properties<'_> {

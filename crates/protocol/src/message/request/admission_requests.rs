@@ -3,14 +3,27 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Need, Properties, answered_by};
+use super::{Need, Properties, TypedRequest, answered_by, request_family};
 use crate::{
     AddressRange, KeyDigest, MachineKind, NodeId,
     message::{
         admission::{AdmissionReply, MachinePage, WaitingMachine},
-        client_master::ClientReply,
+        client_reply::ClientReply,
     },
 };
+
+request_family! {
+    /// What an administrator does about machines.
+    AdmissionVerb {
+        AddTicket(AddTicketRequest),
+        Requests(WaitingMachinesRequest),
+        Approve(ApproveRequest),
+        Reject(RejectRequest),
+        Allow(AllowRequest),
+        Machines(MachinesRequest),
+        Strike(StrikeRequest),
+    }
+}
 
 /// Register a ticket. Its secret stays with its maker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +38,7 @@ pub struct AddTicketRequest {
     pub life_seconds: u64,
 }
 
-impl Call for AddTicketRequest {
+impl TypedRequest for AddTicketRequest {
     answered_by!((), ClientReply::Admission(AdmissionReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -41,7 +54,7 @@ impl Call for AddTicketRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingMachinesRequest;
 
-impl Call for WaitingMachinesRequest {
+impl TypedRequest for WaitingMachinesRequest {
     answered_by!(Vec<WaitingMachine>, ClientReply::Admission(AdmissionReply::Requests(waiting)) => waiting);
 
     fn properties(&self) -> Properties<'_> {
@@ -62,7 +75,7 @@ pub struct ApproveRequest {
     pub key: Option<KeyDigest>,
 }
 
-impl Call for ApproveRequest {
+impl TypedRequest for ApproveRequest {
     answered_by!((), ClientReply::Admission(AdmissionReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -80,7 +93,7 @@ pub struct RejectRequest {
     pub name: NodeId,
 }
 
-impl Call for RejectRequest {
+impl TypedRequest for RejectRequest {
     answered_by!((), ClientReply::Admission(AdmissionReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -100,7 +113,7 @@ pub struct AllowRequest {
     pub addresses: Vec<AddressRange>,
 }
 
-impl Call for AllowRequest {
+impl TypedRequest for AllowRequest {
     answered_by!((), ClientReply::Admission(AdmissionReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -119,7 +132,7 @@ pub struct MachinesRequest {
     pub after: Option<NodeId>,
 }
 
-impl Call for MachinesRequest {
+impl TypedRequest for MachinesRequest {
     answered_by!(MachinePage, ClientReply::Admission(AdmissionReply::Machines { machines, more }) => MachinePage { machines, more });
 
     fn properties(&self) -> Properties<'_> {
@@ -140,7 +153,7 @@ pub struct StrikeRequest {
     pub undo: bool,
 }
 
-impl Call for StrikeRequest {
+impl TypedRequest for StrikeRequest {
     answered_by!((), ClientReply::Admission(AdmissionReply::Done) => ());
 
     fn properties(&self) -> Properties<'_> {

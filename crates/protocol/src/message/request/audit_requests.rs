@@ -3,13 +3,21 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Need, Properties, answered_by};
+use super::{Need, Properties, TypedRequest, answered_by, request_family};
 use crate::message::{
     audit::{AuditCheck, AuditPage, AuditQuery, AuditReply},
-    client_master::ClientReply,
+    client_reply::ClientReply,
 };
 
-impl Call for AuditQuery {
+request_family! {
+    /// What an administrator asks.
+    AuditQuestion {
+        Show(AuditQuery),
+        Verify(VerifyAuditRequest),
+    }
+}
+
+impl TypedRequest for AuditQuery {
     answered_by!(AuditPage, ClientReply::Audit(AuditReply::Page(page)) => page);
 
     fn properties(&self) -> Properties<'_> {
@@ -25,7 +33,7 @@ impl Call for AuditQuery {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyAuditRequest;
 
-impl Call for VerifyAuditRequest {
+impl TypedRequest for VerifyAuditRequest {
     answered_by!(AuditCheck, ClientReply::Audit(AuditReply::Checked(check)) => check);
 
     fn properties(&self) -> Properties<'_> {

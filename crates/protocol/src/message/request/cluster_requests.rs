@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Need, Properties, answered_by};
+use super::{Need, Properties, TypedRequest, answered_by};
 use crate::{
     NodeId,
     message::{
         audit::AuditKind,
-        client_master::{ClientReply, Health, NodeStatus, Source},
+        client_reply::{ClientReply, Health, NodeStatus, Source},
         cluster::{
             DrainRequest, MovePlan, NodeRemoval, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, TopologyStatus,
         },
@@ -19,7 +19,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodesRequest;
 
-impl Call for NodesRequest {
+impl TypedRequest for NodesRequest {
     answered_by!(Vec<NodeStatus>, ClientReply::Nodes(nodes) => nodes);
 
     fn properties(&self) -> Properties<'_> {
@@ -35,7 +35,7 @@ impl Call for NodesRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthRequest;
 
-impl Call for HealthRequest {
+impl TypedRequest for HealthRequest {
     answered_by!(Health, ClientReply::Health(health) => health);
 
     fn properties(&self) -> Properties<'_> {
@@ -51,7 +51,7 @@ impl Call for HealthRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogoutRequest;
 
-impl Call for LogoutRequest {
+impl TypedRequest for LogoutRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -59,7 +59,7 @@ impl Call for LogoutRequest {
     }
 }
 
-impl Call for DrainRequest {
+impl TypedRequest for DrainRequest {
     answered_by!(MovePlan, ClientReply::Plan(plan) => plan);
 
     fn properties(&self) -> Properties<'_> {
@@ -71,7 +71,7 @@ impl Call for DrainRequest {
     }
 }
 
-impl Call for RemoveNodeRequest {
+impl TypedRequest for RemoveNodeRequest {
     answered_by!(NodeRemoval, ClientReply::Removal(removal) => removal);
 
     fn properties(&self) -> Properties<'_> {
@@ -83,7 +83,7 @@ impl Call for RemoveNodeRequest {
     }
 }
 
-impl Call for RebalanceVerb {
+impl TypedRequest for RebalanceVerb {
     answered_by!(RebalanceStatus, ClientReply::Rebalance(status) => status);
 
     fn properties(&self) -> Properties<'_> {
@@ -104,7 +104,7 @@ pub struct TopologyRequest {
     pub reload: bool,
 }
 
-impl Call for TopologyRequest {
+impl TypedRequest for TopologyRequest {
     answered_by!(TopologyStatus, ClientReply::Topology(status) => status);
 
     fn properties(&self) -> Properties<'_> {
@@ -125,7 +125,7 @@ pub struct ImportRequest {
     pub node: NodeId,
 }
 
-impl Call for ImportRequest {
+impl TypedRequest for ImportRequest {
     answered_by!(Source, ClientReply::Source(source) => source);
 
     fn properties(&self) -> Properties<'_> {
@@ -141,7 +141,7 @@ impl Call for ImportRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfirmClockRequest;
 
-impl Call for ConfirmClockRequest {
+impl TypedRequest for ConfirmClockRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {

@@ -3,15 +3,23 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Need, Properties, answered_by};
+use super::{Need, Properties, TypedRequest, answered_by, request_family};
 use crate::{
     JobId, SectorPath,
     message::{
         audit::AuditKind,
-        client_master::{Admitted, ClientReply, DriverKey, JobRecord},
+        client_reply::{Admitted, ClientReply, DriverKey, JobRecord},
         history::JobHistory,
     },
 };
+
+request_family! {
+    /// A client's report or question about the attempts of a job.
+    HistoryRequest {
+        Submit(SubmitHistoryRequest),
+        Get(GetHistoryRequest),
+    }
+}
 
 /// Admit a job; its SPEs may then be started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +30,7 @@ pub struct AdmitJobRequest {
     pub output: Option<SectorPath>,
 }
 
-impl Call for AdmitJobRequest {
+impl TypedRequest for AdmitJobRequest {
     answered_by!(Admitted, ClientReply::Admitted(admitted) => admitted);
 
     fn properties(&self) -> Properties<'_> {
@@ -36,7 +44,7 @@ impl Call for AdmitJobRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportJobRequest(pub JobRecord);
 
-impl Call for ReportJobRequest {
+impl TypedRequest for ReportJobRequest {
     answered_by!(Admitted, ClientReply::Admitted(admitted) => admitted);
 
     fn properties(&self) -> Properties<'_> {
@@ -53,7 +61,7 @@ impl Call for ReportJobRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobsRequest;
 
-impl Call for JobsRequest {
+impl TypedRequest for JobsRequest {
     answered_by!(Vec<JobRecord>, ClientReply::Jobs(jobs) => jobs);
 
     fn properties(&self) -> Properties<'_> {
@@ -65,7 +73,7 @@ impl Call for JobsRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRequest(pub JobId);
 
-impl Call for JobRequest {
+impl TypedRequest for JobRequest {
     type Reply = JobRecord;
 
     fn reply(answer: ClientReply) -> Option<JobRecord> {
@@ -84,7 +92,7 @@ impl Call for JobRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelJobRequest(pub JobId);
 
-impl Call for CancelJobRequest {
+impl TypedRequest for CancelJobRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -104,7 +112,7 @@ pub struct DetachJobRequest {
     pub keys: Vec<DriverKey>,
 }
 
-impl Call for DetachJobRequest {
+impl TypedRequest for DetachJobRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -121,7 +129,7 @@ pub struct SubmitHistoryRequest {
     pub history: JobHistory,
 }
 
-impl Call for SubmitHistoryRequest {
+impl TypedRequest for SubmitHistoryRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -136,7 +144,7 @@ impl Call for SubmitHistoryRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetHistoryRequest(pub JobId);
 
-impl Call for GetHistoryRequest {
+impl TypedRequest for GetHistoryRequest {
     answered_by!(JobHistory, ClientReply::History(history) => history);
 
     fn properties(&self) -> Properties<'_> {

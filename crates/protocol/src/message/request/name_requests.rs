@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Need, Properties, answered_by};
+use super::{Need, Properties, TypedRequest, answered_by};
 use crate::{
     Policy, Rights, SectorPath,
     message::{
         audit::AuditKind,
-        client_master::{ClientReply, Copies, EntryStatus, ListPage, Located, PolicyStatus, Usage},
+        client_reply::{ClientReply, Copies, EntryStatus, ListPage, Located, PolicyStatus, Usage},
     },
 };
 
@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocateRequest(pub SectorPath);
 
-impl Call for LocateRequest {
+impl TypedRequest for LocateRequest {
     answered_by!(Located, ClientReply::Located(located) => located);
 
     fn properties(&self) -> Properties<'_> {
@@ -31,7 +31,7 @@ impl Call for LocateRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatRequest(pub SectorPath);
 
-impl Call for StatRequest {
+impl TypedRequest for StatRequest {
     answered_by!(EntryStatus, ClientReply::Status(status) => status);
 
     fn properties(&self) -> Properties<'_> {
@@ -55,7 +55,7 @@ pub struct ListRequest {
     pub with_nodes: bool,
 }
 
-impl Call for ListRequest {
+impl TypedRequest for ListRequest {
     answered_by!(ListPage, ClientReply::Page(page) => page);
 
     fn properties(&self) -> Properties<'_> {
@@ -75,7 +75,7 @@ pub struct MakeFolderRequest {
     pub parents: bool,
 }
 
-impl Call for MakeFolderRequest {
+impl TypedRequest for MakeFolderRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -92,7 +92,7 @@ pub struct RenameRequest {
     pub to: SectorPath,
 }
 
-impl Call for RenameRequest {
+impl TypedRequest for RenameRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -115,7 +115,7 @@ pub struct RemoveRequest {
     pub now: bool,
 }
 
-impl Call for RemoveRequest {
+impl TypedRequest for RemoveRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -129,7 +129,7 @@ impl Call for RemoveRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageRequest(pub SectorPath);
 
-impl Call for UsageRequest {
+impl TypedRequest for UsageRequest {
     answered_by!(Usage, ClientReply::Usage(usage) => usage);
 
     fn properties(&self) -> Properties<'_> {
@@ -144,7 +144,7 @@ impl Call for UsageRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRequest(pub SectorPath);
 
-impl Call for PolicyRequest {
+impl TypedRequest for PolicyRequest {
     answered_by!(PolicyStatus, ClientReply::Policy(policy) => policy);
 
     fn properties(&self) -> Properties<'_> {
@@ -164,7 +164,7 @@ pub struct SetPolicyRequest {
     pub policy: Policy,
 }
 
-impl Call for SetPolicyRequest {
+impl TypedRequest for SetPolicyRequest {
     answered_by!(PolicyStatus, ClientReply::Policy(policy) => policy);
 
     fn properties(&self) -> Properties<'_> {
@@ -180,7 +180,7 @@ impl Call for SetPolicyRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiesRequest(pub SectorPath);
 
-impl Call for CopiesRequest {
+impl TypedRequest for CopiesRequest {
     answered_by!(Copies, ClientReply::Copies(copies) => copies);
 
     fn properties(&self) -> Properties<'_> {

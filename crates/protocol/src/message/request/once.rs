@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Properties};
-use crate::message::client_master::{ClientReply, ClientRequest};
+use super::{Properties, TypedRequest};
+use crate::message::{client_master::ClientRequest, client_reply::ClientReply};
 
 /// The number of a change, drawn at random by the client. A user's two changes never have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct OnceRequest {
     pub request: Box<ClientRequest>,
 }
 
-impl Call for OnceRequest {
+impl TypedRequest for OnceRequest {
     type Reply = ClientReply;
 
     fn reply(answer: ClientReply) -> Option<ClientReply> {

@@ -3,11 +3,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Need, Properties, answered_by};
+use super::{Need, Properties, TypedRequest, answered_by, request_family};
 use crate::{
     NodeId, SectorPath, SliceId,
-    message::{audit::AuditKind, client_master::ClientReply, rebuild::RebuildStatus},
+    message::{audit::AuditKind, client_reply::ClientReply, rebuild::RebuildStatus},
 };
+
+request_family! {
+    /// A person's request about a rebuild.
+    RebuildRequest {
+        Status(RebuildStatusRequest),
+        Finish(FinishRebuildRequest),
+        Recover(RecoverRequest),
+        Dismiss(DismissRequest),
+        Forget(ForgetNodeRequest),
+    }
+}
 
 /// The progress, and the conflicts after this slice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +27,7 @@ pub struct RebuildStatusRequest {
     pub after: Option<SliceId>,
 }
 
-impl Call for RebuildStatusRequest {
+impl TypedRequest for RebuildStatusRequest {
     answered_by!(RebuildStatus, ClientReply::Rebuild(status) => status);
 
     fn properties(&self) -> Properties<'_> {
@@ -28,7 +39,7 @@ impl Call for RebuildStatusRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishRebuildRequest;
 
-impl Call for FinishRebuildRequest {
+impl TypedRequest for FinishRebuildRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -49,7 +60,7 @@ pub struct RecoverRequest {
     pub path: SectorPath,
 }
 
-impl Call for RecoverRequest {
+impl TypedRequest for RecoverRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -65,7 +76,7 @@ impl Call for RecoverRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DismissRequest(pub Option<SliceId>);
 
-impl Call for DismissRequest {
+impl TypedRequest for DismissRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -80,7 +91,7 @@ impl Call for DismissRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgetNodeRequest(pub NodeId);
 
-impl Call for ForgetNodeRequest {
+impl TypedRequest for ForgetNodeRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {

@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Need, Properties, answered_by};
+use super::{Need, Properties, TypedRequest, answered_by};
 use crate::{
     SectorPath, UserName,
     message::{
         audit::AuditKind,
-        client_master::{ClientReply, Entry, QuotaOf, QuotaPage, TrashKey, TrashPage},
+        client_reply::{ClientReply, Entry, QuotaOf, QuotaPage, TrashKey, TrashPage},
     },
 };
 
@@ -21,7 +21,7 @@ pub struct TrashRequest {
     pub after: Option<TrashKey>,
 }
 
-impl Call for TrashRequest {
+impl TypedRequest for TrashRequest {
     answered_by!(TrashPage, ClientReply::Trash(page) => page);
 
     fn properties(&self) -> Properties<'_> {
@@ -42,7 +42,7 @@ pub struct RestoreRequest {
     pub to: Option<SectorPath>,
 }
 
-impl Call for RestoreRequest {
+impl TypedRequest for RestoreRequest {
     answered_by!(Entry, ClientReply::Entry(entry) => entry);
 
     fn properties(&self) -> Properties<'_> {
@@ -62,7 +62,7 @@ pub struct EmptyTrashRequest {
     pub all_users: bool,
 }
 
-impl Call for EmptyTrashRequest {
+impl TypedRequest for EmptyTrashRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -82,7 +82,7 @@ pub struct QuotasRequest {
     pub after: Option<QuotaOf>,
 }
 
-impl Call for QuotasRequest {
+impl TypedRequest for QuotasRequest {
     answered_by!(QuotaPage, ClientReply::Quotas(page) => page);
 
     fn properties(&self) -> Properties<'_> {
@@ -101,7 +101,7 @@ pub struct SetQuotaRequest {
     pub files: Option<u64>,
 }
 
-impl Call for SetQuotaRequest {
+impl TypedRequest for SetQuotaRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {

@@ -1,15 +1,46 @@
 //! Requests about writing files: leases and their ends. Each is one paragraph: what it is, its reply, its properties.
 //! This file never handles one.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Need, Properties, answered_by};
+use super::{Need, Properties, TypedRequest, answered_by};
 use crate::{
-    Digest, LeaseId,
-    message::client_master::{ClientReply, CreateRequest, Created, Entry},
+    Digest, LeaseId, NodeId, RecordFraming, ResumeKey, SectorPath,
+    message::client_reply::{ClientReply, Condition, Created, Entry},
 };
 
-impl Call for CreateRequest {
+/// Begin to write a file, or to append to one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateRequest {
+    /// Where the file will be.
+    pub path: SectorPath,
+    /// How many bytes to expect; chooses a node with room.
+    pub bytes_expected: Option<u64>,
+    /// Copies wanted. Where `None`: as the replaced file says, otherwise as its folders say.
+    pub copies: Option<u8>,
+    /// Copies that must be synced before the commit is answered. Where `None`: as file, folders and cloud say.
+    pub sync_copies: Option<u8>,
+    /// Record format.
+    pub records: RecordFraming,
+    /// The user's own keys and values.
+    pub user: BTreeMap<String, String>,
+    /// What must hold of the path at commit.
+    pub condition: Condition,
+    /// Make missing parent folders.
+    pub parents: bool,
+    /// Write at this node (job output stays where it was made); otherwise the master chooses.
+    pub at: Option<NodeId>,
+    /// Identifies this upload over all its attempts. A later attempt continues where an earlier one broke off, and
+    /// takes over the lease that the earlier one left.
+    pub resume: Option<ResumeKey>,
+    /// Append to the file's bytes: the new version is the old one followed by what is sent. Where there is no file, one
+    /// is created.
+    pub append: bool,
+}
+
+impl TypedRequest for CreateRequest {
     answered_by!(Created, ClientReply::Created(created) => created);
 
     fn properties(&self) -> Properties<'_> {
@@ -25,7 +56,7 @@ impl Call for CreateRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenewRequest(pub LeaseId);
 
-impl Call for RenewRequest {
+impl TypedRequest for RenewRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
@@ -50,7 +81,7 @@ pub struct CommitRequest {
     pub digest: Digest,
 }
 
-impl Call for CommitRequest {
+impl TypedRequest for CommitRequest {
     answered_by!(Entry, ClientReply::Entry(entry) => entry);
 
     fn properties(&self) -> Properties<'_> {
@@ -62,7 +93,7 @@ impl Call for CommitRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbandonRequest(pub LeaseId);
 
-impl Call for AbandonRequest {
+impl TypedRequest for AbandonRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
