@@ -6,7 +6,7 @@ use std::{fmt, io, process::ExitCode};
 use client::{ClientError, reason_of};
 use protocol::{Reason, Refusal};
 
-use crate::show::sanitize;
+use crate::terminal::{sanitize, say};
 
 /// A command's failure.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Failure {
     /// Prints it on standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
-            crate::show::say!("sector: {}", sanitize(&self.message));
+            say!("sector: {}", sanitize(&self.message));
         }
         ExitCode::from(self.reason.status().exit_code())
     }
@@ -84,7 +84,7 @@ impl Failures {
     /// Prints the failure of one item, if it failed.
     pub(crate) fn note(&mut self, result: Result<(), Failure>) {
         if let Err(failure) = result {
-            crate::show::say!("sector: {}", sanitize(&failure.message));
+            say!("sector: {}", sanitize(&failure.message));
             self.first.get_or_insert(failure.reason);
         }
     }

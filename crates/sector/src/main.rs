@@ -11,6 +11,7 @@ mod command;
 mod demo;
 mod failure;
 mod show;
+mod terminal;
 
 use std::process::ExitCode;
 

@@ -2,7 +2,6 @@
 //! seconds. Progress never goes to standard output, where the results are.
 
 use std::{
-    borrow::Cow,
     io::{self, IsTerminal, Write},
     process::ExitCode,
     sync::{
@@ -18,16 +17,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use protocol::{Status, rate};
 use serde::Serialize;
 
-use crate::{arguments::Global, failure::Failure};
-
-/// Writes a line to standard error. If that fails the work goes on, and its exit code says how it ended.
-macro_rules! say {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($text)*);
-    }};
-}
-pub(crate) use say;
+pub(crate) use crate::terminal::say;
+use crate::{arguments::Global, failure::Failure, terminal::sanitize};
 
 /// Writes a line of results. All output of commands goes through here, so that a failed write is never silent.
 pub(crate) fn line(text: impl AsRef<str>) {
@@ -54,13 +45,6 @@ fn end_without_output(error: &io::Error) -> ! {
     }
     say!("sector: cannot write to standard output: {error}");
     std::process::exit(i32::from(Status::Failed.exit_code()));
-}
-
-/// Makes a text safe to show: it cannot send commands to a terminal. Others wrote some of what is shown, such as a
-/// job's title or the message of a failed function.
-pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
-    let commands = |character: char| character.is_control() && character != '\n' && character != '\t';
-    if text.contains(commands) { Cow::Owned(text.replace(commands, "\u{fffd}")) } else { Cow::Borrowed(text) }
 }
 
 /// Prints one JSON document.
