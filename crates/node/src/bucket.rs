@@ -35,7 +35,7 @@ pub use piece_writer::PieceWriter;
 use piece_writer::copy_range;
 pub use pieces::{PieceRange, PieceRefused, Pieces, SealPlan, SealRefused};
 pub use retained_results::{RetainedContent, RetainedResult, RetainedResults};
-pub use scratch::{CLEARED_BYTES, ClosedScratch, Scratch};
+pub use scratch::{ClosedScratch, Scratch};
 pub use seal::SealOutcome;
 pub use side_file::{SideFile, SideFileContent};
 

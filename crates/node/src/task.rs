@@ -7,6 +7,7 @@ mod deliver;
 mod driver_session;
 pub(crate) mod fair_scheduler;
 mod input;
+pub(crate) mod sandbox_check;
 mod side_files;
 
 use std::{

@@ -27,12 +27,14 @@ use std::{
         Arc, LazyLock,
         atomic::{AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
-use daemon::settings::{NodeSettings, SandboxDemand};
-use node::spe::{MemoryBound, RuntimeKind, Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun};
+use node::spe::{
+    MemoryBound, RuntimeKind, Sandbox, SandboxSettings, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun,
+};
 use protocol::{
-    JobId, NodeId, RecordFraming, SectorPath, SliceId, Status,
+    JobId, RecordFraming, SectorPath, SliceId, Status,
     message::spe::{AttemptId, FunctionCode, FunctionSpec, PartOrder, SegmentOrder, SegmentSource},
     sandbox::SandboxLayer,
 };
@@ -97,17 +99,17 @@ struct Spe {
 }
 
 impl Spe {
-    async fn start(change: impl FnOnce(&mut NodeSettings)) -> Self {
+    async fn start(change: impl FnOnce(&mut SandboxSettings)) -> Self {
         Self::start_for(RuntimeKind::Library, change).await
     }
 
-    async fn start_for(tenant: RuntimeKind, change: impl FnOnce(&mut NodeSettings)) -> Self {
+    async fn start_for(tenant: RuntimeKind, change: impl FnOnce(&mut SandboxSettings)) -> Self {
         static STARTED: AtomicU32 = AtomicU32::new(0);
-        let id = NodeId::new(format!("node-{}", STARTED.fetch_add(1, Ordering::Relaxed))).unwrap();
+        let node = format!("node-{}", STARTED.fetch_add(1, Ordering::Relaxed));
         // Each as a node of its own, so that no two have the same user.
-        let mut settings = NodeSettings { id, spe_slots: 1, ..NodeSettings::default() };
+        let mut settings = SandboxSettings { node, slots: 1, ..SandboxSettings::default() };
         let group = env::var_os(TREE).map(|_| TestGroup::make().unwrap());
-        settings.spe_cgroup = group.as_ref().map(|group| group.0.clone());
+        settings.cgroup = group.as_ref().map(|group| group.0.clone());
         change(&mut settings);
         let folder = tempfile::tempdir().unwrap();
         let sandbox = Arc::new(Sandbox::new(&settings));
@@ -218,7 +220,7 @@ impl Drop for Victim {
 // Promise 22.
 #[tokio::test]
 async fn every_layer_that_is_said_to_be_there_shows_from_outside() {
-    let mut spe = Spe::start(|settings| settings.spe_threads_max = 77).await;
+    let mut spe = Spe::start(|settings| settings.threads_max = 77).await;
     assert_eq!(spe.attack("ordinary", "").await, "ok", "what functions are for still works");
     let worker = spe.worker();
     let link = |process: &str, space: &str| fs::read_link(format!("/proc/{process}/ns/{space}")).unwrap();
@@ -337,7 +339,7 @@ async fn a_function_has_no_network_nor_any_socket_of_this_machine() {
 
 #[tokio::test]
 async fn a_function_starts_no_process_and_so_many_threads() {
-    let mut spe = Spe::start(|settings| settings.spe_threads_max = 20).await;
+    let mut spe = Spe::start(|settings| settings.threads_max = 20).await;
     assert_eq!(outside("forks", "50"), "ok 50");
     assert_eq!(spe.attack("forks", "50").await, "ok 0");
     assert_eq!(outside("threads", "50"), "ok 50");
@@ -347,14 +349,14 @@ async fn a_function_starts_no_process_and_so_many_threads() {
 
 #[tokio::test]
 async fn where_processes_are_allowed_they_are_counted() {
-    let mut spe = Spe::start(|settings| (settings.spe_threads_max, settings.spe_fork) = (20, true)).await;
+    let mut spe = Spe::start(|settings| (settings.threads_max, settings.fork) = (20, true)).await;
     let children: u32 = spe.attack("forks", "50").await.strip_prefix("ok ").unwrap().parse().unwrap();
     assert!(spe.lacks(SandboxLayer::Limits) || (10..20).contains(&children), "{children}");
 }
 
 #[tokio::test]
 async fn what_a_function_leaves_behind_ends_with_its_spe() {
-    let mut spe = Spe::start(|settings| settings.spe_fork = true).await;
+    let mut spe = Spe::start(|settings| settings.fork = true).await;
     assert_eq!(spe.attack("stay", "").await, "ok");
     if spe.lacks(SandboxLayer::Processes) {
         return not_tested("there are no namespaces of processes");
@@ -374,7 +376,7 @@ async fn what_a_function_leaves_behind_ends_with_its_spe() {
 // Promise 22.
 #[tokio::test]
 async fn a_function_gets_no_more_memory_than_its_own() {
-    let mut spe = Spe::start(|settings| settings.spe_memory_bytes = 128 << 20).await;
+    let mut spe = Spe::start(|settings| settings.memory_bytes = 128 << 20).await;
     let got = |text: String| text.strip_prefix("ok ").unwrap().parse::<u64>().unwrap();
     assert_eq!(outside("memory", "300"), "ok 300");
     let memory = got(spe.attack("memory", "300").await);
@@ -391,7 +393,7 @@ async fn a_function_gets_no_more_memory_than_its_own() {
 
 #[tokio::test]
 async fn what_a_function_only_reads_costs_the_kernel_at_most_an_eighth_of_its_memory() {
-    let mut spe = Spe::start(|settings| settings.spe_memory_bytes = 128 << 20).await;
+    let mut spe = Spe::start(|settings| settings.memory_bytes = 128 << 20).await;
     assert_eq!(outside("zero_pages", "300"), "ok 300");
     let kilobytes = |worker: u32, name: &str| -> u64 {
         let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
@@ -420,7 +422,7 @@ async fn an_end_for_want_of_memory_is_the_functions_own_error() {
     fs::write(group.path().join("cgroup.controllers"), "memory pids").unwrap();
     fs::write(group.path().join("cgroup.procs"), "").unwrap();
     let named = group.path().to_owned();
-    let mut spe = Spe::start(|settings| settings.spe_cgroup = Some(named)).await;
+    let mut spe = Spe::start(|settings| settings.cgroup = Some(named)).await;
     let made =
         fs::read_dir(group.path()).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
     assert_eq!(fs::read_to_string(made.join("cgroup.procs")).unwrap(), spe.process.id().unwrap().to_string());
@@ -447,8 +449,8 @@ async fn all_processes_of_a_function_together_have_the_memory_of_one() {
     assert_eq!(outside("many_memories", "100"), "ok 8");
     let named = group.0.clone();
     let mut spe = Spe::start(|settings| {
-        (settings.spe_fork, settings.spe_cgroup) = (true, Some(named));
-        (settings.spe_memory_bytes, settings.spe_scratch_bytes) = (128 << 20, 1 << 20);
+        (settings.fork, settings.cgroup) = (true, Some(named));
+        (settings.memory_bytes, settings.scratch_bytes) = (128 << 20, 1 << 20);
     })
     .await;
     let (outcome, _) = spe.run("attacker", &[("attack", "many_memories"), ("argument", "100")]).await;
@@ -470,8 +472,8 @@ async fn an_end_since_all_spes_together_took_too_much_may_be_tried_once_more() {
     };
     let named = group.0.clone();
     let mut spe = Spe::start(|settings| {
-        (settings.spe_fork, settings.spe_cgroup) = (true, Some(named));
-        settings.spe_memory_bytes = 512 << 20;
+        (settings.fork, settings.cgroup) = (true, Some(named));
+        settings.memory_bytes = 512 << 20;
     })
     .await;
     // As `MemoryMax=` of the unit: less than what one SPE may have.
@@ -484,8 +486,8 @@ async fn an_end_since_all_spes_together_took_too_much_may_be_tried_once_more() {
 #[tokio::test]
 async fn a_function_fills_neither_its_scratch_nor_the_disk_nor_the_table_of_files() {
     let mut spe = Spe::start(|settings| {
-        (settings.spe_scratch_bytes, settings.spe_open_files_max) = (8 << 20, 64);
-        settings.spe_file_bytes = 64 << 20;
+        (settings.scratch_bytes, settings.open_files_max) = (8 << 20, 64);
+        settings.file_bytes = 64 << 20;
     })
     .await;
     let got = |text: String| text.strip_prefix("ok ").unwrap().parse::<u64>().unwrap();
@@ -495,7 +497,7 @@ async fn a_function_fills_neither_its_scratch_nor_the_disk_nor_the_table_of_file
     assert_eq!(outside("many_files", "100"), "ok 100");
     let files = got(spe.attack("many_files", "100").await);
     assert!((20..64).contains(&files), "{files}");
-    let mut spe = Spe::start(|settings| settings.spe_file_bytes = 8 << 20).await;
+    let mut spe = Spe::start(|settings| settings.file_bytes = 8 << 20).await;
     let (outcome, output) = spe.run("emits", &[]).await;
     assert!(matches!(&outcome, SpeOutcome::Refused(why) if why.message.contains("could not write")), "{outcome:?}");
     assert!(output.metadata().unwrap().len() <= 8 << 20);
@@ -530,7 +532,7 @@ async fn a_function_touches_no_process_of_the_node_nor_of_another_spe() {
 #[tokio::test]
 async fn a_function_that_may_start_processes_ends_none_outside() {
     let mut victim = Victim::start();
-    let mut spe = Spe::start(|settings| settings.spe_fork = true).await;
+    let mut spe = Spe::start(|settings| settings.fork = true).await;
     if spe.lacks(SandboxLayer::Processes) && spe.lacks(SandboxLayer::FileRules) {
         return not_tested("there are neither namespaces of processes nor Landlock");
     }
@@ -558,8 +560,8 @@ async fn what_a_library_may_not_do_a_program_may_not_either() {
     let ports = [tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port()].map(|port| port.to_string());
     let readable = vec![ATTACKS.folder.path().to_owned()];
     let mut spe = Spe::start_for(RuntimeKind::Program, |settings| {
-        settings.spe_read_paths = Some(readable);
-        (settings.spe_memory_bytes, settings.spe_threads_max) = (128 << 20, 20);
+        settings.read_paths = readable;
+        (settings.memory_bytes, settings.threads_max) = (128 << 20, 20);
     })
     .await;
     assert_eq!(spe.attack_as_program("ordinary", "").await, "ok");
@@ -623,18 +625,17 @@ async fn a_set_user_id_program_gives_a_function_nothing() {
         return not_tested("such programs give nobody anything where temporary files lie");
     }
     let readable = vec![ATTACKS.folder.path().to_owned()];
-    let mut spe =
-        Spe::start(|settings| (settings.spe_fork, settings.spe_read_paths) = (true, Some(readable.clone()))).await;
+    let mut spe = Spe::start(|settings| (settings.fork, settings.read_paths) = (true, readable.clone())).await;
     let own = spe.attack("who", "").await;
     assert_ne!(own, "ok 0");
     assert_eq!(spe.attack("run", &path).await.trim(), own);
-    let mut spe = Spe::start(|settings| settings.spe_read_paths = Some(readable)).await;
+    let mut spe = Spe::start(|settings| settings.read_paths = readable).await;
     assert_eq!(spe.attack("run", &path).await, "EPERM", "and by default no program runs at all");
 }
 
 #[tokio::test]
 async fn a_function_that_gives_no_sign_of_life_has_failed_and_is_ended() {
-    let mut spe = Spe::start(|settings| settings.spe_silence_seconds = 1).await;
+    let mut spe = Spe::start(|settings| settings.silence_max = Some(Duration::from_secs(1))).await;
     let worker = spe.worker();
     let (outcome, _) = spe.run("spins", &[]).await;
     assert!(
@@ -650,7 +651,7 @@ async fn a_function_that_gives_no_sign_of_life_has_failed_and_is_ended() {
 
 #[tokio::test]
 async fn a_function_that_only_says_that_it_goes_on_has_failed_when_its_time_is_over() {
-    let mut spe = Spe::start(|settings| settings.spe_task_seconds = 1).await;
+    let mut spe = Spe::start(|settings| settings.task_max = Some(Duration::from_secs(1))).await;
     let (outcome, _) = spe.run("tells", &[]).await;
     let SpeOutcome::FunctionFailed(error) = outcome else { panic!("{outcome:?}") };
     assert_eq!((&*error.function, error.path.as_str(), error.segment), ("tells", "/in", 0));
@@ -661,7 +662,7 @@ async fn a_function_that_only_says_that_it_goes_on_has_failed_when_its_time_is_o
 // Promise 22.
 #[tokio::test]
 async fn a_node_that_requires_a_layer_that_is_missing_runs_nothing() {
-    let settings = NodeSettings { spe_sandbox: SandboxDemand::Required, ..NodeSettings::default() };
+    let settings = SandboxSettings { is_required: true, ..SandboxSettings::default() };
     let folder = tempfile::tempdir().unwrap();
     let sandbox = Arc::new(Sandbox::new(&settings));
     let mut process =

@@ -12,12 +12,12 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
-use daemon::settings::NodeSettings;
-use node::spe::{Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun};
+use node::spe::{Sandbox, SandboxSettings, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun};
 use protocol::{
-    JobId, NodeId, RecordFraming, Refusal, SectorPath, SliceId, Status,
+    JobId, RecordFraming, Refusal, SectorPath, SliceId, Status,
     message::spe::{
         AttemptId, FunctionCode, FunctionFailure, FunctionSpec, PartOrder, PythonCode, PythonFunction, SegmentOrder,
         SegmentSource,
@@ -32,11 +32,11 @@ struct Spe {
 }
 
 impl Spe {
-    async fn try_with(function: &FunctionSpec, change: impl FnOnce(&mut NodeSettings)) -> Result<Self, Refusal> {
+    async fn try_with(function: &FunctionSpec, change: impl FnOnce(&mut SandboxSettings)) -> Result<Self, Refusal> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         // Each as a node of its own, so that no two have the same user.
-        let id = NodeId::new(format!("node-{}", STARTED.fetch_add(1, Ordering::Relaxed))).unwrap();
-        let mut settings = NodeSettings { id, ..NodeSettings::default() };
+        let node = format!("node-{}", STARTED.fetch_add(1, Ordering::Relaxed));
+        let mut settings = SandboxSettings { node, ..SandboxSettings::default() };
         change(&mut settings);
         let scratch = tempfile::tempdir().unwrap();
         let sandbox = Arc::new(Sandbox::new(&settings));
@@ -281,11 +281,11 @@ async fn a_function_that_cannot_be_loaded_is_refused_before_its_first_segment() 
     }
     let ended = refused(&python("f", "import os\nprint('bye', flush=True)\nos._exit(3)\n")).await;
     assert!(ended.message.contains("exit code 3 after saying: bye"), "{ended}");
-    let mut settings = NodeSettings { spe_python: Some("/nonexistent/python3".into()), ..NodeSettings::default() };
+    let mut settings = SandboxSettings { python: Some("/nonexistent/python3".into()), ..SandboxSettings::default() };
     let missing = Sandbox::new(&settings).runtime_kind(&python("g", text).code).await.unwrap_err();
     assert_eq!(missing.status(), Status::Unavailable);
     assert!(missing.message.contains("/nonexistent/python3") && missing.message.contains("spe_python"), "{missing}");
-    settings.spe_python = None;
+    settings.python = None;
     assert!(Sandbox::new(&settings).runtime_kind(&python("g", text).code).await.is_ok());
 }
 
@@ -364,7 +364,8 @@ def g(segment, out):
 async fn a_silent_function_and_a_silent_program_are_ended() {
     let silent = python("f", "import time\ndef f(segment, out):\n    while True: time.sleep(1)\n");
     for function in [silent, program(&["sleep", "1000"])] {
-        let mut spe = Spe::try_with(&function, |settings| settings.spe_silence_seconds = 1).await.unwrap();
+        let mut spe =
+            Spe::try_with(&function, |settings| settings.silence_max = Some(Duration::from_secs(1))).await.unwrap();
         let error = spe.error(b"x", RecordFraming::File).await;
         assert!(error.message.contains("no sign of life for 1 s"), "{}", error.message);
     }
@@ -466,7 +467,7 @@ async fn a_program_that_is_not_there_is_refused_before_its_first_segment() {
 
 #[tokio::test]
 async fn a_program_that_prints_without_end_stops_at_the_length_of_a_file() {
-    let mut spe = Spe::try_with(&program(&["yes"]), |settings| settings.spe_file_bytes = 4 << 20).await.unwrap();
+    let mut spe = Spe::try_with(&program(&["yes"]), |settings| settings.file_bytes = 4 << 20).await.unwrap();
     let (outcome, output) = spe.run(vec![whole(0, b"", RecordFraming::File)], 1).await;
     let SpeOutcome::Refused(refusal) = outcome else { panic!("{outcome:?}") };
     assert!(refusal.message.contains("could not write its results"), "{refusal}");
@@ -484,7 +485,7 @@ async fn neither_python_nor_a_program_starts_processes_unless_the_settings_allow
     let forks = python("f", "import os\ndef f(segment, out):\n    if not os.fork(): os._exit(0)\n");
     let error = Spe::with(&forks).await.error(b"bee", RecordFraming::File).await;
     assert!(error.message.starts_with("PermissionError"), "{}", error.message);
-    let mut spe = Spe::try_with(&pipe, |settings| settings.spe_fork = true).await.unwrap();
+    let mut spe = Spe::try_with(&pipe, |settings| settings.fork = true).await.unwrap();
     assert_eq!(spe.results(b"bee", RecordFraming::File).await, "BEE");
 }
 
@@ -492,9 +493,9 @@ async fn neither_python_nor_a_program_starts_processes_unless_the_settings_allow
 async fn what_a_program_leaves_behind_is_ended_before_the_next_segment() {
     // Each leaves a process behind that holds the output open, and there is room for only a few.
     let words = ["sh", "-c", "sleep 1000 & echo done"];
-    let change = |settings: &mut NodeSettings| {
-        settings.spe_fork = true;
-        settings.spe_threads_max = 8;
+    let change = |settings: &mut SandboxSettings| {
+        settings.fork = true;
+        settings.threads_max = 8;
     };
     let mut spe = Spe::try_with(&program(&words), change).await.unwrap();
     for _ in 0..20 {
@@ -544,7 +545,7 @@ for line in sys.stdin:
     got = run(sys.argv[1])
     print(time.perf_counter() - begun, got, flush=True)
 ";
-    let change = |settings: &mut NodeSettings| settings.spe_python = Some(interpreter.clone().into());
+    let change = |settings: &mut SandboxSettings| settings.python = Some(interpreter.clone().into());
     let mut state = 1u64;
     let bytes: Vec<u8> = (0..128 << 20)
         .map(|_| {

@@ -16,9 +16,9 @@ use std::{
     thread,
 };
 
-use daemon::settings::NodeSettings;
 use node::spe::{
-    RuntimeKind, Sandbox, SandboxAllocation, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun,
+    RuntimeKind, Sandbox, SandboxAllocation, SandboxSettings, SegmentFile, SpeOutcome, SpeProcess, SpeProgram,
+    TaskOutput, TaskRun,
 };
 use protocol::{
     JobId, Reason, RecordFraming, SectorPath, SliceId, Status,
@@ -72,7 +72,7 @@ fn a_function_that_never_ends_ends_with_its_node() {
 
 /// Where an SPE runs, with a node's usual settings.
 fn place(folder: &Path) -> SandboxAllocation {
-    Arc::new(Sandbox::new(&NodeSettings::default())).allocate(folder).unwrap()
+    Arc::new(Sandbox::new(&SandboxSettings::default())).allocate(folder).unwrap()
 }
 
 /// A scratch folder and an SPE in it.

@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    node::spe::child::run()
+    node::spe::child::run(functions::find)
 }

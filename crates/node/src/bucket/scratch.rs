@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::NodeError;
+use crate::{NodeError, spe::CLEARED_BYTES};
 
 /// A scratch file, open for reading and writing.
 #[derive(Debug)]
@@ -64,8 +64,6 @@ impl Scratch {
 
 /// A longer file is cheaper to remove than to clear: it may never have been on the disk.
 const CLEARED_BYTES_MAX: u64 = 64 << 10;
-/// The bytes that stay in a reused file until they are overwritten.
-pub const CLEARED_BYTES: u64 = 1;
 
 /// A scratch file that is not open.
 #[derive(Debug)]

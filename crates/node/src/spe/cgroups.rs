@@ -16,7 +16,7 @@ use std::{
     },
 };
 
-use super::Confinement;
+use super::sandbox::confinement::Confinement;
 
 /// A delegated tree, in which the node makes groups for its SPEs.
 #[derive(Debug)]
@@ -296,9 +296,8 @@ mod real;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::{sandbox_pool::Sandbox, sandbox_settings::SandboxSettings};
     use super::*;
-    use crate::spe::Sandbox;
-    use daemon::settings::NodeSettings;
 
     /// A folder that looks like a delegated group.
     fn tree(controllers: &str, processes: &str) -> tempfile::TempDir {
@@ -333,12 +332,12 @@ mod tests {
     #[test]
     fn an_spe_gets_a_group_with_its_limits_that_tells_when_its_memory_ran_out() {
         let folder = tree("memory pids", "");
-        let settings = NodeSettings {
-            spe_cgroup: Some(folder.path().to_owned()),
-            spe_memory_bytes: 1 << 30,
-            spe_scratch_bytes: 1 << 20,
-            spe_threads_max: 10,
-            ..NodeSettings::default()
+        let settings = SandboxSettings {
+            cgroup: Some(folder.path().to_owned()),
+            memory_bytes: 1 << 30,
+            scratch_bytes: 1 << 20,
+            threads_max: 10,
+            ..SandboxSettings::default()
         };
         let place = Arc::new(Sandbox::new(&settings)).allocate(folder.path()).unwrap();
         let group = place.cgroup().unwrap();
@@ -361,7 +360,8 @@ mod tests {
     #[test]
     fn nodes_of_one_process_leave_each_others_groups_alone_and_skip_lingering_ones() {
         let folder = tree("memory pids", "");
-        let limits = Arc::new(Sandbox::new(&NodeSettings::default())).allocate(folder.path()).unwrap().limits().clone();
+        let limits =
+            Arc::new(Sandbox::new(&SandboxSettings::default())).allocate(folder.path()).unwrap().limits().clone();
         let find = || Arc::new(Cgroups::find(Some(folder.path())).unwrap());
         let first = find().make(&limits).unwrap();
         // As in the kernel's tree, where a group without processes can be removed whatever files it shows.

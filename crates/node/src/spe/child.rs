@@ -24,10 +24,11 @@ use rustix::{
 use udf::{Output, Sink, Stopped};
 
 use super::{
+    call_error::CallError,
     descriptor_passing,
-    function::{CallError, LoadedFunction},
+    function::{FindBuiltIn, LoadedFunction},
     mapped_part::MapError,
-    messages::{self, ChildCode, FinishedMessage, FromChild, SegmentSpec, ToChild},
+    messages::{self, ChildCode, FinishedMessage, FromChild, SegmentSpec, ToChild, clip},
     output::BucketWriter,
     parts::{self, SegmentPart},
     program::Program,
@@ -36,10 +37,11 @@ use super::{
     side_file_maps::{MappedSideFiles, NamedFile},
 };
 
-/// Serves the node at the other end of descriptor 0 until the node closes it. The kernel's parent-death signal would
+/// Serves the node at the other end of descriptor 0 until the node closes it. `find_built_in` finds the functions that
+/// need no library of a user. The kernel's parent-death signal would
 /// not do to end it: that signal fires when the *thread* that started the process ends.
-pub fn run() -> ExitCode {
-    match Child::new().and_then(|mut child| child.serve()) {
+pub fn run(find_built_in: FindBuiltIn) -> ExitCode {
+    match Child::new(find_built_in).and_then(|mut child| child.serve()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Standard error is the node's log.
@@ -54,6 +56,7 @@ struct Child {
     link: ChildLink,
     folder: PathBuf,
     launcher: ProgramLauncher,
+    find_built_in: FindBuiltIn,
     /// Libraries written so far: each gets its own file name, since the loader identifies files by name.
     libraries: u32,
     function: Option<LoadedFunction>,
@@ -76,7 +79,7 @@ enum Failure {
 }
 
 impl Child {
-    fn new() -> io::Result<Self> {
+    fn new(find_built_in: FindBuiltIn) -> io::Result<Self> {
         let stdin = io::stdin();
         if socket_type(&stdin) != Ok(SocketType::STREAM) {
             return Err(io::Error::other("this command is started by a node, not by hand"));
@@ -92,7 +95,7 @@ impl Child {
             .map_err(|error| io::Error::new(error.kind(), format!("this process cannot be confined: {error}")))?;
         link.send(&FromChild::Confined(confined.missing))?;
         let (folder, started) = (confined.scratch, confined.launcher);
-        Ok(Self { link, folder, launcher: started, libraries: 0, function: None, task: None })
+        Ok(Self { link, folder, launcher: started, find_built_in, libraries: 0, function: None, task: None })
     }
 
     fn serve(&mut self) -> io::Result<()> {
@@ -148,9 +151,8 @@ impl Child {
         let with_side =
             |function: LoadedFunction, side: &[NamedFile]| Ok(function.with_side_files(MappedSideFiles::of(side)?));
         Ok(match code {
-            ChildCode::BuiltIn(name) => {
-                LoadedFunction::built_in(&name, parameters).and_then(|function| with_side(function, &side))
-            }
+            ChildCode::BuiltIn(name) => LoadedFunction::built_in(self.find_built_in, &name, parameters)
+                .and_then(|function| with_side(function, &side)),
             ChildCode::Native { symbol } => {
                 let library = self.write_library(file?)?;
                 let loaded = LoadedFunction::native(&symbol, parameters, &library);
@@ -377,24 +379,5 @@ fn unwritable(error: &io::Error) -> String {
     format!("the SPE could not write its results to the node's disk: {error}")
 }
 
-/// A text of at most `bytes_max` bytes.
-pub(super) fn clip(mut text: String, bytes_max: usize) -> String {
-    if text.len() > bytes_max {
-        text.truncate(text.floor_char_boundary(bytes_max));
-    }
-    text
-}
-
 /// Least time between two progress messages: often enough for a progress bar, seldom enough to cost nothing.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_text_is_clipped_between_characters() {
-        assert_eq!(clip("aé".into(), 2), "a");
-        assert_eq!(clip("aé".into(), 3), "aé");
-    }
-}

@@ -15,7 +15,12 @@ use udf::{
     abi::{self, NativeFunction, NativeVersion},
 };
 
-use super::{parts::SegmentPart, program::Program, python::LoadedPython, side_file_maps::MappedSideFiles};
+use super::{
+    call_error::CallError, parts::SegmentPart, program::Program, python::LoadedPython, side_file_maps::MappedSideFiles,
+};
+
+/// Finds a built-in function by its name. The program that becomes an SPE brings its own list.
+pub type FindBuiltIn = fn(&str) -> Option<Function>;
 
 /// A function with its parameters, ready to be called (paper, 3.3: "The SPE then opens the dynamic libraries and
 /// obtains the various processing functions").
@@ -32,25 +37,10 @@ enum Code {
     Program(Program),
 }
 
-/// Why a function did not process a segment.
-#[derive(Debug)]
-pub(super) enum CallError {
-    /// Its own fault, or its input's.
-    Function(FunctionError),
-    /// Not its fault, in one sentence: the segment may be tried again.
-    Broken(String),
-}
-
-impl From<FunctionError> for CallError {
-    fn from(error: FunctionError) -> Self {
-        Self::Function(error)
-    }
-}
-
 impl LoadedFunction {
     /// Finds a built-in function.
-    pub(super) fn built_in(name: &str, parameters: Vec<(String, String)>) -> Result<Self, Refusal> {
-        let function = functions::find(name).ok_or_else(|| {
+    pub(super) fn built_in(find: FindBuiltIn, name: &str, parameters: Vec<(String, String)>) -> Result<Self, Refusal> {
+        let function = find(name).ok_or_else(|| {
             let message = format!(
                 "there is no built-in function `{name}`: give one of those that exist, `lib.so:symbol`, \
                  `file.py:function` or `cmd:program`"

@@ -15,7 +15,7 @@ use std::{
 use protocol::{Reason, Refusal};
 use tokio::{process::Command, sync::OnceCell, time::timeout};
 
-use super::{Sandbox, sandbox::LIBRARIES};
+use super::{sandbox::LIBRARIES, sandbox_pool::Sandbox};
 
 /// An interpreter that functions can be run with.
 #[derive(Clone, Debug, PartialEq, Eq)]

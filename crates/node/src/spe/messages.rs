@@ -16,7 +16,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::sandbox::Confinement;
+use super::sandbox::confinement::Confinement;
 
 /// The node's messages: `Confine`, `Load`, then for each task `Begin`, `Segment`s and `End`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -248,6 +248,14 @@ pub(super) fn body_bytes(first: [u8; LENGTH_BYTES]) -> Option<usize> {
     (bytes <= MESSAGE_BYTES_MAX).then_some(bytes)
 }
 
+/// A text of at most `bytes_max` bytes.
+pub(super) fn clip(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        text.truncate(text.floor_char_boundary(bytes_max));
+    }
+    text
+}
+
 /// Bytes of a message's length.
 pub(super) const LENGTH_BYTES: usize = 4;
 /// Longest message in bytes: it fits the longest list of chunks, at 15 bytes each for offsets far into a long file.
@@ -290,5 +298,11 @@ mod tests {
         assert_eq!(body_bytes(*first), Some(body.len()));
         assert!(matches!(decode(body), Ok(FromChild::Loaded)));
         assert_eq!(body_bytes([0xff; 4]), None);
+    }
+
+    #[test]
+    fn a_long_text_is_clipped_between_characters() {
+        assert_eq!(clip("aé".into(), 2), "a");
+        assert_eq!(clip("aé".into(), 3), "aé");
     }
 }

@@ -4,6 +4,7 @@
 //! appends the results to a scratch file. They exchange `messages` over a Unix socket. User code runs nowhere else, and
 //! never in the node's own process.
 
+mod call_error;
 mod captured_output;
 mod cgroups;
 pub mod child;
@@ -20,22 +21,27 @@ mod mapped_part;
 mod messages;
 mod output;
 mod parts;
-pub(crate) mod probe;
+mod probe;
 mod program;
 mod python;
 mod reporter;
 mod runtime_kind;
-pub mod sandbox;
+mod sandbox;
 mod sandbox_pool;
+mod sandbox_settings;
 mod segment_queue;
 mod side_file_maps;
 mod spe_error;
+mod task_run;
 
-pub use host::{SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun};
+pub use function::FindBuiltIn;
+pub use host::{SpeProcess, SpeProgram};
 pub use interpreter::Interpreter;
 pub use messages::Chunk;
 pub use probe::probe;
 pub use runtime_kind::RuntimeKind;
-pub use sandbox::Confinement;
+pub use sandbox::confinement::Confinement;
 pub use sandbox_pool::{MemoryBound, Sandbox, SandboxAllocation};
+pub use sandbox_settings::SandboxSettings;
 pub use spe_error::SpeError;
+pub use task_run::{CLEARED_BYTES, SegmentFile, SpeOutcome, TaskOutput, TaskRun};

@@ -21,8 +21,8 @@ use rustix::{
 use udf::{FunctionError, Input, Output, RecordFormat, Stopped};
 
 use super::{
+    call_error::CallError,
     exit_cause::{ExitCause, OomEvidence, ProcessKind},
-    function::CallError,
     reporter::{Reporter, is_report},
     sandbox::ProgramLauncher,
     side_file_maps::{self, NamedFile},

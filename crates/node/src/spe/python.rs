@@ -17,8 +17,8 @@ use protocol::{Reason, RecordFraming, Refusal};
 use udf::{FunctionError, Input, Output, Stopped, key_hash};
 
 use super::{
+    call_error::CallError,
     descriptor_passing,
-    function::CallError,
     messages::{GuideSpec, PythonSpec},
     parts::SegmentPart,
     program::environment,

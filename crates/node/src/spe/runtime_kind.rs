@@ -6,7 +6,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use protocol::{Refusal, message::spe::FunctionCode};
 
-use super::{Sandbox, interpreter::Interpreter};
+use super::{interpreter::Interpreter, sandbox_pool::Sandbox};
 
 /// The kind of code that an SPE runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

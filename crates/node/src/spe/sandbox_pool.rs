@@ -11,7 +11,6 @@ use std::{
     time::Duration,
 };
 
-use daemon::settings::{NodeSettings, SandboxDemand};
 use protocol::sandbox::SandboxLayer;
 use rustix::{
     fs::statvfs,
@@ -21,9 +20,11 @@ use rustix::{
 };
 
 use super::{
-    Confinement, SpeError,
     cgroups::{Cgroup, Cgroups},
     interpreter::NodePython,
+    sandbox::confinement::Confinement,
+    sandbox_settings::SandboxSettings,
+    spe_error::SpeError,
 };
 
 /// How SPEs of this node are confined.
@@ -62,8 +63,8 @@ pub enum MemoryBound {
 
 impl MemoryBound {
     /// What this process has without changing anything.
-    pub fn detect(settings: &NodeSettings) -> Self {
-        Cgroups::probe(settings.spe_cgroup.as_deref()).map_or_else(Self::Process, |_| Self::Group)
+    pub fn detect(settings: &SandboxSettings) -> Self {
+        Cgroups::probe(settings.cgroup.as_deref()).map_or_else(Self::Process, |_| Self::Group)
     }
 
     /// How an operator can get the better bound.
@@ -79,35 +80,35 @@ struct AllocatedIds {
 
 impl Sandbox {
     /// As the settings say, with this process's rights and the machine's memory.
-    pub fn new(settings: &NodeSettings) -> Self {
+    pub fn new(settings: &SandboxSettings) -> Self {
         let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-        let users = may_change_users().then(|| settings.spe_users.range()).filter(|users| is_mapped(users, &map));
-        let memory_bytes = match settings.spe_memory_bytes {
-            0 => memory_share(machine_bytes(), settings.spe_slots),
+        let users = may_change_users().then(|| settings.users.clone()).filter(|users| is_mapped(users, &map));
+        let memory_bytes = match settings.memory_bytes {
+            0 => memory_share(machine_bytes(), settings.slots),
             bytes => bytes,
         };
         let limits = Confinement {
             user: None,
-            read_paths: settings.spe_read_paths.clone().unwrap_or_default(),
+            read_paths: settings.read_paths.clone(),
             memory_bytes,
-            scratch_bytes: settings.spe_scratch_bytes,
-            file_bytes: settings.spe_file_bytes,
-            threads: settings.spe_threads_max,
-            open_files: settings.spe_open_files_max,
-            fork: settings.spe_fork,
+            scratch_bytes: settings.scratch_bytes,
+            file_bytes: settings.file_bytes,
+            threads: settings.threads_max,
+            open_files: settings.open_files_max,
+            fork: settings.fork,
             starts_programs: false,
         };
-        let name = format!("{} {}", settings.id, std::process::id());
+        let name = format!("{} {}", settings.node, std::process::id());
         // FNV-1a: similar names are far apart.
         let first = name.bytes().fold(0x811c_9dc5_u32, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         Self {
             limits,
-            cgroups: Cgroups::find(settings.spe_cgroup.as_deref()).map(Arc::new),
+            cgroups: Cgroups::find(settings.cgroup.as_deref()).map(Arc::new),
             reserve_bytes: settings.reserve_bytes,
-            required: settings.spe_sandbox == SandboxDemand::Required,
-            python: NodePython::new(settings.spe_python.clone(), settings.data_folders()),
-            silence_max: time_limit(settings.spe_silence_seconds),
-            task_max: time_limit(settings.spe_task_seconds),
+            required: settings.is_required,
+            python: NodePython::new(settings.python.clone(), settings.hidden_folders.clone()),
+            silence_max: settings.silence_max,
+            task_max: settings.task_max,
             users,
             first,
             lent: Mutex::default(),
@@ -243,11 +244,6 @@ impl Drop for AllocatedUser {
     }
 }
 
-/// A time of the settings, where 0 means none.
-fn time_limit(seconds: u64) -> Option<Duration> {
-    (seconds > 0).then(|| Duration::from_secs(seconds))
-}
-
 /// Whether this process may become any user: root may, but not in every container.
 fn may_change_users() -> bool {
     let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::CHOWN;
@@ -293,7 +289,7 @@ mod tests {
     use super::*;
 
     fn sandbox(users: Option<RangeInclusive<u32>>) -> Arc<Sandbox> {
-        let settings = NodeSettings { spe_slots: 4, ..NodeSettings::default() };
+        let settings = SandboxSettings { slots: 4, ..SandboxSettings::default() };
         Arc::new(Sandbox { users, ..Sandbox::new(&settings) })
     }
 

@@ -9,10 +9,9 @@ use protocol::{
 };
 
 use super::{
-    SegmentFile, SpeOutcome,
-    child::clip,
     host_link::HostLink,
-    messages::{SegmentSpec, ToChild},
+    messages::{SegmentSpec, ToChild, clip},
+    task_run::{SegmentFile, SpeOutcome},
 };
 
 /// A task's segments on their way to the process. Few are sent ahead: a descriptor counts until it is received.

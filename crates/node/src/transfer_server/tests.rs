@@ -5,10 +5,7 @@
 use protocol::Status;
 use std::{collections::BTreeMap, path::Path};
 
-use daemon::{
-    settings::{NodeSettings, ThirdPartyFrom},
-    shutdown::TaskGroup,
-};
+use daemon::{settings::ThirdPartyFrom, shutdown::TaskGroup};
 use net::{
     clock::Clock,
     identity::{Authority, HolderKeyPair, TicketSigner, TlsIdentity},
@@ -33,7 +30,7 @@ use crate::{
     rules::NodeCompletion,
     server::Event,
     site_limiters::SiteLimiters,
-    spe::{Sandbox, SpeProgram},
+    spe::{Sandbox, SandboxSettings, SpeProgram},
     task::fair_scheduler::{FairScheduler, FairSharing},
     tickets::TicketAuthorizer,
     upload_locks::UploadLocks,
@@ -90,7 +87,7 @@ pub(crate) fn fixture() -> Fixture {
             authority: String::new(),
         },
         spe: SpeProgram { executable: "none".into(), arguments: vec![] },
-        sandbox: Arc::new(Sandbox::new(&NodeSettings::default())),
+        sandbox: Arc::new(Sandbox::new(&SandboxSettings::default())),
         spe_slots: FairScheduler::new(clock, 1, FairSharing { user_max: u32::MAX, weights: BTreeMap::new() }),
         spes_running: Gauge::default(),
         spe_processes: Arc::new(Semaphore::new(1)),

@@ -9,10 +9,9 @@ use std::{
     sync::Arc,
 };
 
-use daemon::settings::NodeSettings;
-use node::spe::{Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun};
+use node::spe::{Sandbox, SandboxSettings, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun};
 use protocol::{
-    Counters, JobId, NodeId, RecordFraming, SectorPath, SideFileName, SliceId,
+    Counters, JobId, RecordFraming, SectorPath, SideFileName, SliceId,
     message::spe::{
         AttemptId, FunctionCode, FunctionSpec, PartOrder, PythonCode, PythonFunction, SegmentOrder, SegmentSource,
     },
@@ -24,7 +23,7 @@ pub(crate) async fn run(
     side: &[(&str, &[u8])],
     texts: &[&str],
 ) -> Result<(Vec<u8>, Counters), String> {
-    let settings = NodeSettings { id: NodeId::new("node-1").unwrap(), ..NodeSettings::default() };
+    let settings = SandboxSettings { node: "node-1".into(), ..SandboxSettings::default() };
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = Arc::new(Sandbox::new(&settings));
     let tenant = sandbox.runtime_kind(&code).await.unwrap();

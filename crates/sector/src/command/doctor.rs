@@ -12,8 +12,7 @@ use std::{
 };
 
 use client::Profile;
-use daemon::settings::NodeSettings;
-use node::spe::{MemoryBound, Sandbox, SpeProgram, probe};
+use node::spe::{MemoryBound, Sandbox, SandboxSettings, SpeProgram, probe};
 use protocol::sandbox::SandboxLayer;
 use rustix::{
     fs::{StatVfsMountFlags, stat, statvfs},
@@ -42,7 +41,7 @@ pub(crate) async fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failu
     }
     findings.extend(shared_file_systems(&folders));
     findings.push(sandbox(probe_sandbox().await));
-    findings.push(function_memory(MemoryBound::detect(&NodeSettings::default())));
+    findings.push(function_memory(MemoryBound::detect(&SandboxSettings::default())));
     if global.json {
         return show::json(&findings);
     }
@@ -103,7 +102,7 @@ fn memory(bytes: Option<u64>) -> Finding {
 async fn probe_sandbox() -> Result<Vec<SandboxLayer>, String> {
     let program = SpeProgram::this_executable().map_err(|error| error.to_string())?;
     let folder = ScratchFolder::create(&env::temp_dir()).map_err(|error| error.to_string())?;
-    probe(&program, &Arc::new(Sandbox::new(&NodeSettings::default())), &folder.0).await
+    probe(&program, &Arc::new(Sandbox::new(&SandboxSettings::default())), &folder.0).await
 }
 
 fn sandbox(missing: Result<Vec<SandboxLayer>, String>) -> Finding {

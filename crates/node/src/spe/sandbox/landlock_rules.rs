@@ -10,7 +10,7 @@ use landlock::{
 };
 
 use super::{
-    Confinement,
+    confinement::Confinement,
     root::{DEVICES, LIBRARIES, ZERO},
 };
 

@@ -3,6 +3,7 @@
 //! that the kernel lacks is recorded as missing and reported by the node; a step that fails halfway ends the process. A
 //! right that was given up never comes back.
 
+pub(super) mod confinement;
 mod landlock_rules;
 mod namespaces;
 mod program_launcher;
@@ -24,36 +25,13 @@ use std::{
 
 use protocol::sandbox::SandboxLayer;
 use rustix::process::setsid;
-use serde::{Deserialize, Serialize};
 
+use confinement::Confinement;
 use namespaces::Namespaces;
 use seccomp::{SharedMemory, SpawnPolicy};
 
 pub(super) use program_launcher::ProgramLauncher;
 pub(super) use root::LIBRARIES;
-
-/// What a process may have and use. The node makes it from its settings, and the SPE applies it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confinement {
-    /// User and group number to become; `None` if the node itself may not change users.
-    pub user: Option<u32>,
-    /// Files and folders that may be read besides the system's libraries.
-    pub read_paths: Vec<PathBuf>,
-    /// Most bytes of memory of its own; files mapped for reading do not count.
-    pub memory_bytes: u64,
-    /// Most bytes in its scratch folder, which lies in memory.
-    pub scratch_bytes: u64,
-    /// Most bytes of one file that it writes, its results included.
-    pub file_bytes: u64,
-    /// Most threads of all its processes.
-    pub threads: u32,
-    /// Most files open at once.
-    pub open_files: u32,
-    /// Whether it may start further processes, each with the same memory limit again.
-    pub fork: bool,
-    /// Whether it starts programs itself, each locked in further: then no user code runs in it.
-    pub starts_programs: bool,
-}
 
 /// The result, in the process that goes on.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use rustix::{
     },
 };
 
-use super::{Confinement, system};
+use super::{confinement::Confinement, system};
 
 /// Removes every capability from the set that a program could confer. Call it while that is allowed. Otherwise no
 /// program can confer any, because [`drop_privileges`] prevents it.

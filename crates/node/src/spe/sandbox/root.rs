@@ -20,7 +20,7 @@ use rustix::{
     process::{chdir, fchdir, pivot_root},
 };
 
-use super::{Confinement, system};
+use super::{confinement::Confinement, system};
 
 /// Makes the tree the root of this process and its scratch folder the working folder. `None` if the kernel lacks what
 /// that needs; the process is then where it was. `owner` owns the scratch folder, if that is another user.
