@@ -182,7 +182,7 @@ pub fn enrolment(bytes: &[u8]) {
 
 /// The bytes as what a user's function makes its process say to the node.
 pub fn child_words(bytes: &[u8]) {
-    node::spe::fuzzing::child_words(bytes);
+    ::spe::fuzzing::child_words(bytes);
 }
 
 /// The bytes as datagrams, each behind its length, two bytes in network byte order. One endpoint with two sessions

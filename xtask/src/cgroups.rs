@@ -52,7 +52,7 @@ fn make_image(folder: &Path) -> Result<Vec<u8>, String> {
         let made = folder.join(format!("{name}.built"));
         let mut compile = Command::new("cc");
         compile.args(["-std=gnu11", "-O1", "-pthread", "-I", "crates/udf/include"]).args(flags);
-        compile.arg("-o").arg(&made).arg("crates/node/tests/escape/attacks.c");
+        compile.arg("-o").arg(&made).arg("crates/spe/tests/escape/attacks.c");
         shell::run(compile)?;
         add(name, &made)?;
     }
@@ -70,13 +70,13 @@ fn built() -> Result<Vec<(String, PathBuf)>, String> {
     shell::cargo(&["build", "--quiet", "--locked", "--package", "sector"])?;
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
-        .args(["test", "--no-run", "--locked", "--package", "sector-node", "--lib", "--bins", "--test", "escape"])
+        .args(["test", "--no-run", "--locked", "--package", "sector-spe", "--lib", "--bins", "--test", "escape"])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(shell::root())
         .stderr(Stdio::inherit());
     let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
     if !output.status.success() {
-        return Err("the tests of sector-node could not be built".into());
+        return Err("the tests of sector-spe could not be built".into());
     }
     let text = String::from_utf8_lossy(&output.stdout);
     // This field holds only whole paths of programs, and none of ours needs escapes.
@@ -87,7 +87,7 @@ fn built() -> Result<Vec<(String, PathBuf)>, String> {
         let found = programs.iter().find(is_it).cloned();
         found.map(|path| (name.to_owned(), path)).ok_or_else(|| format!("cargo built no {name}"))
     };
-    let mut found = vec![find("node", "node-")?, find("escape", "escape-")?];
+    let mut found = vec![find("spe", "spe-")?, find("escape", "escape-")?];
     let debug = test::target().join("debug");
     found.extend(["sector-spe", "sector"].map(|name| (name.to_owned(), debug.join(name))));
     Ok(found)

@@ -16,9 +16,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("measure", &["protocol", "net", "testbed"]),
     ("store", &["protocol"]),
     ("daemon", &["protocol"]),
+    ("spe", &["protocol", "udf"]),
     ("security", &["protocol", "net", "store", "daemon"]),
     ("master", &["protocol", "net", "store", "daemon"]),
-    ("node", &["protocol", "sphere", "net", "store", "daemon", "udf", "functions"]),
+    // `functions` only for the SPE process of its tests.
+    ("node", &["protocol", "sphere", "net", "store", "daemon", "spe", "functions"]),
     ("client", &["protocol", "sphere", "net"]),
     (
         "sector",
@@ -28,6 +30,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "net",
             "store",
             "daemon",
+            "spe",
             "security",
             "master",
             "node",

@@ -14,9 +14,9 @@ use crate::{
 /// Files that may hold `unsafe`, each with the reason why nothing safe would do.
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/udf/src/abi.rs", "the C interface of user functions"),
-    ("crates/node/src/spe/function.rs", "calls user functions through the C interface"),
-    ("crates/node/src/spe/mapped_part.rs", "maps a slice into the SPE"),
-    ("crates/node/src/spe/sandbox/system.rs", "fork, namespaces and mounts have no safe form"),
+    ("crates/spe/src/child/function.rs", "calls user functions through the C interface"),
+    ("crates/spe/src/child/mapped_part.rs", "maps a slice into the SPE"),
+    ("crates/spe/src/sandbox/system.rs", "fork, namespaces and mounts have no safe form"),
     ("crates/net/src/datagram/batch.rs", "many datagrams in one call of the system, which no safe library has"),
     ("crates/measure/src/messages/zeromq.rs", "calls ZeroMQ's C library where it is installed"),
     ("crates/net/tests/session_memory.rs", "an allocator that counts"),

@@ -26,10 +26,11 @@ use protocol::{
     JobId, Reason, SliceHeader, SliceId, SliceMetadata, limits,
     message::spe::{AttemptId, BucketId, PieceId, SealOrder},
 };
+use spe::Chunk;
 use sphere::{BucketAbsence, JobBuckets, job_buckets::BUCKETS_PER_JOB_MAX};
 use store::{DiskSet, SliceSums};
 
-use crate::{NodeError, spe::Chunk};
+use crate::NodeError;
 pub use job_folders::JobFolders;
 pub use piece_writer::PieceWriter;
 use piece_writer::copy_range;

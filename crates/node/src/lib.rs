@@ -26,7 +26,6 @@ pub mod rules;
 mod scrub;
 mod server;
 mod site_limiters;
-pub mod spe;
 mod task;
 mod tickets;
 mod transfer_server;

@@ -7,25 +7,15 @@ use std::sync::{
 };
 
 use protocol::{NodeId, SliceId, names};
+use spe::{Sandbox, SpeProgram};
 use store::DiskSet;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
-    NodeError, blocking,
-    bucket::BucketStore,
-    connection_pool::ConnectionPool,
-    driver_process::DriverProgram,
-    import::ImportFolders,
-    metadata_mirror::MetadataMirror,
-    pull::foreign_cloud::ForeignCloudPolicy,
-    rules::NodeCompletion,
-    scrub::ScrubStatuses,
-    server::Event,
-    site_limiters::SiteLimiters,
-    spe::{Sandbox, SpeProgram},
-    task::fair_scheduler::FairScheduler,
-    tickets::TicketAuthorizer,
-    upload_locks::UploadLocks,
+    NodeError, blocking, bucket::BucketStore, connection_pool::ConnectionPool, driver_process::DriverProgram,
+    import::ImportFolders, metadata_mirror::MetadataMirror, pull::foreign_cloud::ForeignCloudPolicy,
+    rules::NodeCompletion, scrub::ScrubStatuses, server::Event, site_limiters::SiteLimiters,
+    task::fair_scheduler::FairScheduler, tickets::TicketAuthorizer, upload_locks::UploadLocks,
 };
 
 /// Shared by all tasks of a node.

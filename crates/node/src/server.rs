@@ -26,6 +26,7 @@ use net::{
     transfer::{CarrierSettings, Carriers, Listener, MemoryRateCache, QuicSettings, TcpCarrier},
 };
 use protocol::{SessionId, message::join::JoinRequest};
+use spe::{Sandbox, SpeProgram};
 use store::{Disk, OsDisk, finish_file_replacement};
 use tokio::{
     sync::{Semaphore, mpsc},
@@ -49,7 +50,6 @@ use crate::{
     rules::{Node, NodeCompletion, NodeLimits},
     scrub,
     site_limiters::SiteLimiters,
-    spe::{Sandbox, SpeProgram},
     task::{
         fair_scheduler::{FairScheduler, FairSharing},
         sandbox_check::{check_sandbox, sandbox_settings},

@@ -484,13 +484,13 @@ fn spe_of(node: &FakeNode) -> Pid {
     }
 }
 
-/// The library of `escape/attacks.c`.
+/// The library of the attacks on an SPE, `attacks.c`.
 fn attacks() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let (here, library) = (Path::new(env!("CARGO_MANIFEST_DIR")), folder.path().join("attacks.so"));
     let mut compile = Command::new("cc");
     compile.args(["-std=gnu11", "-shared", "-fPIC", "-pthread", "-I"]).arg(here.join("../udf/include"));
-    let compiled = compile.arg("-o").arg(&library).arg(here.join("tests/escape/attacks.c")).status();
+    let compiled = compile.arg("-o").arg(&library).arg(here.join("../spe/tests/escape/attacks.c")).status();
     assert!(compiled.unwrap().success());
     std::fs::read(library).unwrap()
 }

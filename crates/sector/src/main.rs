@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     };
     // An SPE runs user code, so its process sets up only what it needs.
     if matches!(arguments.command, Command::Spe) {
-        return node::spe::child::run(functions::find);
+        return spe::child::run(functions::find);
     }
     show::install_panic_hook();
     let usual = if arguments.command.is_server() { LevelFilter::INFO } else { LevelFilter::WARN };

@@ -7,7 +7,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::{NodeError, spe::CLEARED_BYTES};
+use crate::NodeError;
+use spe::CLEARED_BYTES;
 
 /// A scratch file, open for reading and writing.
 #[derive(Debug)]

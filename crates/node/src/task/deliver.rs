@@ -20,6 +20,7 @@ use protocol::{
         transfer::{TransferReply, TransferRequest},
     },
 };
+use spe::{Chunk, TaskOutput};
 use sphere::shuffle_write::{ShufflePiece, ShuffleWrite, own_piece};
 use tokio::{task::JoinSet, time::timeout};
 
@@ -30,7 +31,6 @@ use crate::{
     fetch::{send_request, unexpected_reply},
     frame_pipe::{FRAME_BYTES, FrameSource, FrameWriter, STALL_MAX},
     node_context::NodeContext,
-    spe::{Chunk, TaskOutput},
 };
 
 /// Delivers the pieces of a task; returns what it has for each bucket. All pieces for other nodes are kept, whether

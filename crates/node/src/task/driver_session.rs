@@ -15,6 +15,7 @@ use protocol::{
     },
     ticket::SignedTicket,
 };
+use spe::{SpeOutcome, SpeProcess, TaskRun};
 use sphere::shuffle_write::own_bucket;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -24,13 +25,7 @@ use super::{
     input,
     side_files::LoadedSideFiles,
 };
-use crate::{
-    NodeError, blocking,
-    bucket::Scratch,
-    node_context::NodeContext,
-    rules::NodeCompletion,
-    spe::{SpeOutcome, SpeProcess, TaskRun},
-};
+use crate::{NodeError, blocking, bucket::Scratch, node_context::NodeContext, rules::NodeCompletion};
 
 pub(super) struct DriverSession {
     context: Arc<NodeContext>,

@@ -12,6 +12,7 @@ use protocol::{
         spe::{PartOrder, RecordLocator, SegmentOrder, SegmentSource},
     },
 };
+use spe::SegmentFile;
 use store::SliceReader;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -22,7 +23,6 @@ use crate::{
     frame_pipe::{FRAME_BYTES, FrameSink},
     node_context::NodeContext,
     rules::NodeCompletion,
-    spe::SegmentFile,
 };
 
 /// The files of these segments, one for each of their sources, opened (and verified) when its turn comes. Remote ones

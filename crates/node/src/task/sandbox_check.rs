@@ -5,11 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use daemon::settings::{NodeSettings, SandboxDemand};
 
-use crate::{
-    blocking,
-    node_context::NodeContext,
-    spe::{MemoryBound, SandboxSettings, probe},
-};
+use crate::{blocking, node_context::NodeContext};
+use spe::{MemoryBound, SandboxSettings, probe};
 
 /// What the operator's settings say about SPEs.
 pub(crate) fn sandbox_settings(settings: &NodeSettings) -> SandboxSettings {

@@ -16,6 +16,7 @@ use protocol::{
     message::node_master::{LinkShare, Revocation},
     ticket::{Holder, SignedTicket, Ticket, TicketRight},
 };
+use spe::{Sandbox, SandboxSettings, SpeProgram};
 use store::{DataFolder, DiskFault, DiskSet, MemoryDisk};
 use tokio::sync::mpsc;
 
@@ -30,7 +31,6 @@ use crate::{
     rules::NodeCompletion,
     server::Event,
     site_limiters::SiteLimiters,
-    spe::{Sandbox, SandboxSettings, SpeProgram},
     task::fair_scheduler::{FairScheduler, FairSharing},
     tickets::TicketAuthorizer,
     upload_locks::UploadLocks,

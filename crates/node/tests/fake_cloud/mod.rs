@@ -25,7 +25,7 @@ use net::{
     messenger::{Messenger, MessengerEvent, SessionKeys, SessionRole},
     transfer::{Carrier, CarrierSettings, Carriers, Listener, Locality, StreamFrame, TcpCarrier, TransferStream},
 };
-use node::{NodeServer, spe::SpeProgram};
+use node::NodeServer;
 use protocol::{
     CarrierChoice, JobId, LeaseId, NodeId, Place, RecordFraming, Refusal, SectorPath, SessionId, SliceHeader, SliceId,
     UserName, Version,
@@ -40,6 +40,7 @@ use protocol::{
     ticket::{Delegate, Holder, HolderKey, SignedTicket, Ticket, TicketRight},
     wire::codec,
 };
+use spe::SpeProgram;
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
 
@@ -594,7 +595,7 @@ pub(crate) fn damage(file: &Path, at: usize) {
 
 /// An SPE.
 pub(crate) fn child_program() -> SpeProgram {
-    SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] }
+    SpeProgram { executable: env!("CARGO_BIN_EXE_sector-node-spe").into(), arguments: vec![] }
 }
 
 pub(crate) const JOB: JobId = JobId(7);

@@ -1,5 +1,5 @@
 //! The layers between a user function and the machine it runs on (Sector/Sphere paper, 2.3 and 3.3), as nodes, masters
-//! and people name them. It never builds a layer: the node does (`crates/node/src/spe/`).
+//! and people name them. It never builds a layer: the node does (`crates/spe/src/sandbox/`).
 
 use std::fmt;
 

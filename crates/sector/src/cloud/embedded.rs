@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use daemon::shutdown::TaskGroup;
-use node::spe::host::SpeProgram;
+use spe::SpeProgram;
 
 use super::Layout;
 use crate::failure::Failure;

@@ -8,8 +8,8 @@ use daemon::{
     settings::{Checked, MasterSettings, NodeSettings, SecuritySettings},
     shutdown::{Signals, TaskGroup},
 };
-use node::spe::host::SpeProgram;
 use protocol::Refusal;
+use spe::SpeProgram;
 
 use super::processes;
 use crate::failure::Failure;

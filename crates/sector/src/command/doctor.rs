@@ -12,13 +12,13 @@ use std::{
 };
 
 use client::Profile;
-use node::spe::{MemoryBound, Sandbox, SandboxSettings, SpeProgram, probe};
 use protocol::sandbox::SandboxLayer;
 use rustix::{
     fs::{StatVfsMountFlags, stat, statvfs},
     process::{Resource, getrlimit},
 };
 use serde::Serialize;
+use spe::{MemoryBound, Sandbox, SandboxSettings, SpeProgram, probe};
 
 use super::disk_bench::{ScratchFolder, sync_once};
 use crate::{
