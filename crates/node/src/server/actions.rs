@@ -18,9 +18,9 @@ use protocol::{
 use super::{Event, ServerLoop};
 use crate::{
     blocking,
-    copy::{self, CopyFailed},
     node_context::NodeContext,
     rules::{CopyOrder, Move, MoveId, NodeAction, NodeCompletion, ReplyTo, ReportId},
+    transfer::copy::{self, CopyFailed},
 };
 
 impl ServerLoop {

@@ -27,10 +27,12 @@ use tokio::{task::JoinSet, time::timeout};
 use crate::{
     NodeError, blocking,
     bucket::{BeginOutcome, BucketStore, PieceWriter, RetainedContent, Scratch},
-    connection_pool::Peer,
-    fetch::{send_request, unexpected_reply},
-    frame_pipe::{FRAME_BYTES, FrameSource, FrameWriter, STALL_MAX},
     node_context::NodeContext,
+    transfer::{
+        connection_pool::Peer,
+        fetch::{send_request, unexpected_reply},
+        frame_pipe::{FRAME_BYTES, FrameSource, FrameWriter, STALL_MAX},
+    },
 };
 
 /// Delivers the pieces of a task; returns what it has for each bucket. All pieces for other nodes are kept, whether

@@ -19,10 +19,12 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use crate::{
     NodeError, blocking,
     bucket::ClosedScratch,
-    fetch::fetch,
-    frame_pipe::{FRAME_BYTES, FrameSink},
     node_context::NodeContext,
     rules::NodeCompletion,
+    transfer::{
+        fetch::fetch,
+        frame_pipe::{FRAME_BYTES, FrameSink},
+    },
 };
 
 /// The files of these segments, one for each of their sources, opened (and verified) when its turn comes. Remote ones

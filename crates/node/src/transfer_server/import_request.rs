@@ -1,6 +1,6 @@
 //! Lists and imports native files of this node for clients whose ticket allows it. Reports its progress regularly,
 //! since a large file takes minutes to read. It never opens a file itself:
-//! [`ImportFolders`](crate::import::ImportFolders) does.
+//! [`ImportFolders`](crate::disks::import::ImportFolders) does.
 
 use std::sync::Arc;
 

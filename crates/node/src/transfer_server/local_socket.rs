@@ -28,7 +28,7 @@ use super::{
     local_write::{self, LocalUpload},
     wait_for_transfer_slot,
 };
-use crate::{NodeError, blocking, frame_pipe::STALL_MAX, node_context::NodeContext};
+use crate::{NodeError, blocking, node_context::NodeContext, transfer::frame_pipe::STALL_MAX};
 
 /// Serves the local socket until the node stops.
 pub(super) async fn serve(

@@ -21,10 +21,12 @@ use super::{
 };
 use crate::{
     NodeError, blocking,
-    forward::{Forward, READY_TIME_MAX, report_forward_failed},
-    frame_pipe::FRAME_BYTES,
     node_context::NodeContext,
-    receive_pipeline::AsyncFrameSource,
+    transfer::{
+        forward::{Forward, READY_TIME_MAX, report_forward_failed},
+        frame_pipe::FRAME_BYTES,
+        receive_pipeline::AsyncFrameSource,
+    },
 };
 
 /// A file that a client wants to have stored.

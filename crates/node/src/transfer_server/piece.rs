@@ -17,8 +17,8 @@ use super::{AfterRequest, refuse, write::refuse_midway};
 use crate::{
     NodeError, blocking,
     bucket::{BeginOutcome, PieceWriter},
-    frame_pipe::{FrameSink, ReceiveError, STALL_MAX, receive_frames},
     node_context::NodeContext,
+    transfer::frame_pipe::{FrameSink, ReceiveError, STALL_MAX, receive_frames},
 };
 
 pub(super) async fn piece(

@@ -21,11 +21,13 @@ use super::{
 };
 use crate::{
     NodeError, blocking,
-    forward::{Forward, READY_TIME_MAX, report_forward_failed},
     node_context::NodeContext,
-    pull::{PullSource, pull_control::PullControl},
     tickets::WriteClaim,
-    upload_locks::UploadLock,
+    transfer::{
+        forward::{Forward, READY_TIME_MAX, report_forward_failed},
+        pull::{PullSource, pull_control::PullControl},
+        upload_locks::UploadLock,
+    },
 };
 
 /// What a client asks for, with its rate and priority.

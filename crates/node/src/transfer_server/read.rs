@@ -16,10 +16,12 @@ use tokio::time::{Instant, timeout};
 use super::{AfterRequest, refuse};
 use crate::{
     NodeError, blocking,
-    frame_pipe::{FRAME_BYTES, FrameSource, FrameWriter, STALL_MAX},
     node_context::NodeContext,
-    revocation_watch::RevocationWatch,
-    site_limiters::remote_site,
+    tickets::revocation_watch::RevocationWatch,
+    transfer::{
+        frame_pipe::{FRAME_BYTES, FrameSource, FrameWriter, STALL_MAX},
+        site_limiters::remote_site,
+    },
 };
 
 /// What a reader asks for.

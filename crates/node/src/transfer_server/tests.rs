@@ -23,17 +23,21 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::{
     bucket::BucketStore,
-    connection_pool::ConnectionPool,
-    driver_process::DriverProgram,
     metadata_mirror::MetadataMirror,
     node_context::Gauge,
-    pull::{address_policy::AddressPolicy, foreign_cloud::ForeignCloudPolicy},
     rules::NodeCompletion,
     server::Event,
-    site_limiters::SiteLimiters,
-    task::fair_scheduler::{FairScheduler, FairSharing},
+    task::{
+        driver_process::DriverProgram,
+        fair_scheduler::{FairScheduler, FairSharing},
+    },
     tickets::TicketAuthorizer,
-    upload_locks::UploadLocks,
+    transfer::{
+        connection_pool::ConnectionPool,
+        pull::{address_policy::AddressPolicy, foreign_cloud::ForeignCloudPolicy},
+        site_limiters::SiteLimiters,
+        upload_locks::UploadLocks,
+    },
 };
 
 pub(crate) struct Fixture {
@@ -62,11 +66,11 @@ pub(crate) fn fixture() -> Fixture {
         node,
         buckets: Arc::new(BucketStore::new(Arc::clone(&store))),
         store,
-        scrub_statuses: crate::scrub::ScrubStatuses::default(),
+        scrub_statuses: crate::disks::scrub::ScrubStatuses::default(),
         mirror: Arc::new(
             MetadataMirror::from_journal(store::Journal::open_on(kept, Path::new("/kept.redb")).unwrap()).unwrap(),
         ),
-        import: Arc::new(crate::import::ImportFolders::new(Path::new("/node"), &[])),
+        import: Arc::new(crate::disks::import::ImportFolders::new(Path::new("/node"), &[])),
         tickets,
         connections: ConnectionPool::new(Carriers::new(identity, CarrierSettings::default())),
         transfer_slots: Arc::new(Semaphore::new(1)),

@@ -25,14 +25,16 @@ use tokio::time::{sleep, timeout};
 use super::{AfterRequest, refuse};
 use crate::{
     NodeError, blocking,
-    forward::{BASE_BYTES_PER_SECOND_MIN, Forward, READY_TIME_MAX, report_forward_failed},
-    frame_pipe::{FrameSink, UPLOAD_STALL_MAX, drain},
     node_context::NodeContext,
-    receive_pipeline::{self, AsyncFrameSource, ConnectionSource, ReceiveEnd},
     rules::NodeCompletion,
-    site_limiters::remote_site,
     tickets::WriteClaim,
-    upload_locks::UploadLock,
+    transfer::{
+        forward::{BASE_BYTES_PER_SECOND_MIN, Forward, READY_TIME_MAX, report_forward_failed},
+        frame_pipe::{FrameSink, UPLOAD_STALL_MAX, drain},
+        receive_pipeline::{self, AsyncFrameSource, ConnectionSource, ReceiveEnd},
+        site_limiters::remote_site,
+        upload_locks::UploadLock,
+    },
 };
 
 /// A writer's request.

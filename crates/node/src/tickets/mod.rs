@@ -3,6 +3,9 @@
 //! connections. A refused ticket is counted by its fault and reported to the master. It never lets anything through
 //! before the master's public key is known, which comes with the first session.
 
+pub(crate) mod active_writes;
+pub(crate) mod revocation_watch;
+
 use std::{
     collections::BTreeSet,
     ops::Range,
@@ -26,8 +29,10 @@ use protocol::{
 
 use crate::{
     NodeError,
-    active_writes::{ActiveWrite, ActiveWrites},
-    revocation_watch::RevocationWatch,
+    tickets::{
+        active_writes::{ActiveWrite, ActiveWrites},
+        revocation_watch::RevocationWatch,
+    },
 };
 
 /// Checks tickets, and remembers which slices were written with one.

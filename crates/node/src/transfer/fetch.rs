@@ -5,9 +5,11 @@ use std::ops::Range;
 
 use crate::{
     NodeError,
-    connection_pool::Peer,
-    frame_pipe::{FrameSink, STALL_MAX, receive_frames},
     node_context::NodeContext,
+    transfer::{
+        connection_pool::Peer,
+        frame_pipe::{FrameSink, STALL_MAX, receive_frames},
+    },
 };
 use net::{NetError, transfer::TransferStream};
 use protocol::{

@@ -12,10 +12,18 @@ use store::DiskSet;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
-    NodeError, blocking, bucket::BucketStore, connection_pool::ConnectionPool, driver_process::DriverProgram,
-    import::ImportFolders, metadata_mirror::MetadataMirror, pull::foreign_cloud::ForeignCloudPolicy,
-    rules::NodeCompletion, scrub::ScrubStatuses, server::Event, site_limiters::SiteLimiters,
-    task::fair_scheduler::FairScheduler, tickets::TicketAuthorizer, upload_locks::UploadLocks,
+    NodeError, blocking,
+    bucket::BucketStore,
+    disks::{import::ImportFolders, scrub::ScrubStatuses},
+    metadata_mirror::MetadataMirror,
+    rules::NodeCompletion,
+    server::Event,
+    task::{driver_process::DriverProgram, fair_scheduler::FairScheduler},
+    tickets::TicketAuthorizer,
+    transfer::{
+        connection_pool::ConnectionPool, pull::foreign_cloud::ForeignCloudPolicy, site_limiters::SiteLimiters,
+        upload_locks::UploadLocks,
+    },
 };
 
 /// Shared by all tasks of a node.

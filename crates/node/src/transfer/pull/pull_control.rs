@@ -25,7 +25,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::{NodeError, frame_pipe::STALL_MAX};
+use crate::{NodeError, transfer::frame_pipe::STALL_MAX};
 
 /// The state that both halves share.
 #[derive(Debug)]

@@ -17,7 +17,11 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{NodeError, active_writes::ActiveWrite, forward::Forward, frame_pipe::FrameSink};
+use crate::{
+    NodeError,
+    tickets::active_writes::ActiveWrite,
+    transfer::{forward::Forward, frame_pipe::FrameSink},
+};
 
 /// How the data of a slice ended.
 #[derive(Debug)]

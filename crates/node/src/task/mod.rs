@@ -4,6 +4,7 @@
 //! never reports a task as finished before every piece of it is with its bucket.
 
 mod deliver;
+pub(crate) mod driver_process;
 mod driver_session;
 pub(crate) mod fair_scheduler;
 mod input;

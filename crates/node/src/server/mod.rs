@@ -37,26 +37,27 @@ use tokio::{
 use crate::{
     NodeError, blocking,
     bucket::BucketStore,
-    certificate_renewal::CertificateRenewal,
-    connection_pool::ConnectionPool,
-    disks::{self, DiskWatch},
-    driver_process::DriverProgram,
-    import::ImportFolders,
-    join::{JoinClient, JoinedSession},
-    memory_folder::remove_folder,
+    disks::{self, DiskWatch, import::ImportFolders, memory_folder::remove_folder, scrub},
     metadata_mirror::MetadataMirror,
     node_context::{Gauge, NodeContext},
-    pull::{address_policy::AddressPolicy, foreign_cloud::ForeignCloudPolicy},
     rules::{Node, NodeCompletion, NodeLimits},
-    scrub,
-    site_limiters::SiteLimiters,
+    session::{
+        certificate_renewal::CertificateRenewal,
+        join::{JoinClient, JoinedSession},
+    },
     task::{
+        driver_process::DriverProgram,
         fair_scheduler::{FairScheduler, FairSharing},
         sandbox_check::{check_sandbox, sandbox_settings},
     },
     tickets::TicketAuthorizer,
+    transfer::{
+        connection_pool::ConnectionPool,
+        pull::{address_policy::AddressPolicy, foreign_cloud::ForeignCloudPolicy},
+        site_limiters::SiteLimiters,
+        upload_locks::UploadLocks,
+    },
     transfer_server,
-    upload_locks::UploadLocks,
 };
 
 /// A node that has its port and its slices, and serves once it [runs](Self::run).

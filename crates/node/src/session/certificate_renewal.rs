@@ -22,7 +22,7 @@ use protocol::{
 use store::replace_files_atomically;
 use tokio::time::{sleep, timeout};
 
-use crate::{NodeError, blocking, join::UNEXPECTED_REPLY};
+use crate::{NodeError, blocking, session::join::UNEXPECTED_REPLY};
 
 /// The certificate to renew, and the master that is asked.
 pub(crate) struct CertificateRenewal {

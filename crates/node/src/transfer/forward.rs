@@ -17,11 +17,13 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     NodeError,
-    connection_pool::Peer,
-    fetch::{send_request_paced, unexpected_reply},
-    frame_pipe::STALL_MAX,
     node_context::NodeContext,
     rules::NodeCompletion,
+    transfer::{
+        connection_pool::Peer,
+        fetch::{send_request_paced, unexpected_reply},
+        frame_pipe::STALL_MAX,
+    },
 };
 
 /// The link to the next node of a chain. If it is dropped before [`finish`](Self::finish), it breaks off, and so does

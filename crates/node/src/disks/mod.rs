@@ -2,6 +2,10 @@
 //! beginning, and where a disk fails. What failed is reported to the log and to the master, which has other copies
 //! made. It never stops a node because of one disk: the disks that work go on serving.
 
+pub(crate) mod import;
+pub(crate) mod memory_folder;
+pub(crate) mod scrub;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -16,7 +20,7 @@ use daemon::{
 use protocol::{disk::DiskState, names};
 use store::{DataFolder, Disk, DiskSet, FailedDisk, write_file_atomically};
 
-use crate::{NodeError, blocking, memory_folder::make_folder, node_context::NodeContext, rules::NodeCompletion};
+use crate::{NodeError, blocking, disks::memory_folder::make_folder, node_context::NodeContext, rules::NodeCompletion};
 
 /// Opens the data folders of a node and, if it can have one, its folder in memory, whose path is returned. Blocks on
 /// the disks.

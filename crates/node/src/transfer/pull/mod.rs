@@ -19,8 +19,12 @@ use protocol::{
 use tokio::time::timeout;
 
 use crate::{
-    NodeError, blocking, connection_pool::Peer, fetch::begin_reading, frame_pipe::FrameSource,
-    node_context::NodeContext, receive_pipeline::AsyncFrameSource, site_limiters::TransferLimiter,
+    NodeError, blocking,
+    node_context::NodeContext,
+    transfer::{
+        connection_pool::Peer, fetch::begin_reading, frame_pipe::FrameSource, receive_pipeline::AsyncFrameSource,
+        site_limiters::TransferLimiter,
+    },
     transfer_server::read::SliceSource,
 };
 use foreign_cloud::ForeignCloudClient;

@@ -25,8 +25,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::address_policy::AddressPolicy;
 use crate::{
     NodeError,
-    connection_pool::Peer,
-    fetch::{exchange_paced, unexpected_reply},
+    transfer::{
+        connection_pool::Peer,
+        fetch::{exchange_paced, unexpected_reply},
+    },
 };
 
 /// The operator's rules on copies.

@@ -10,11 +10,13 @@ use store::{PartialKey, SliceWriter};
 
 use crate::{
     NodeError, blocking,
-    fetch::{begin_reading, fetch},
-    frame_pipe::STALL_MAX,
     node_context::NodeContext,
-    receive_pipeline::{self, ConnectionSource, ReceiveEnd},
     rules::CopyOrder,
+    transfer::{
+        fetch::{begin_reading, fetch},
+        frame_pipe::STALL_MAX,
+        receive_pipeline::{self, ConnectionSource, ReceiveEnd},
+    },
     transfer_server::write::{begin_resumable, save_partial},
 };
 
