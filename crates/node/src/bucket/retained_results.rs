@@ -9,11 +9,11 @@ use std::{
 };
 
 use protocol::{JobId, message::spe::AttemptId};
+use spe::Chunk;
 use sphere::{RetainedOutputs, RetainedSize};
 
-use super::{ClosedScratch, Scratch};
+use super::scratch::{ClosedScratch, Scratch};
 use crate::NodeError;
-use spe::Chunk;
 
 /// The kept results of a node. The paper (3.5.2) has "Each SPE dumps the result to local disk before attempting to send
 /// the results to buckets on other nodes. In this way, if one node is down, the result can be sent to the same buckets

@@ -7,8 +7,9 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::NodeError;
 use spe::CLEARED_BYTES;
+
+use crate::NodeError;
 
 /// A scratch file, open for reading and writing.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::fs::File;
 use protocol::SliceId;
 use tokio::sync::OnceCell;
 
-use super::ClosedScratch;
+use super::scratch::ClosedScratch;
 use crate::NodeError;
 
 /// The entry of a side file, empty until somebody has fetched the file.

@@ -5,6 +5,9 @@
 pub(crate) mod import;
 pub(crate) mod memory_folder;
 pub(crate) mod scrub;
+pub(crate) mod scrub_statuses;
+pub(crate) mod storage;
+pub(crate) mod upload_locks;
 
 use std::{
     fs,
@@ -89,13 +92,13 @@ pub(crate) struct DiskWatch {
 }
 
 impl DiskWatch {
-    pub(crate) fn new(hands: Arc<NodeContext>) -> Self {
-        Self { context: hands }
+    pub(crate) fn new(context: Arc<NodeContext>) -> Self {
+        Self { context }
     }
 
     /// Checks once; whoever met an error meanwhile has recorded it.
     pub(crate) async fn check(&mut self) -> Result<(), NodeError> {
-        let store = Arc::clone(&self.context.store);
+        let store = Arc::clone(&self.context.storage.slices);
         for lost in blocking("looking at the disks", move || Ok(store.check_disks())).await? {
             let FailedDisk { folder, why, lost: gone, replaced } = lost;
             tracing::error!(

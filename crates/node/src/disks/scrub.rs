@@ -2,45 +2,20 @@
 //! is found while another copy is still good. It serves no path in particular, and so all of them. It paces itself by
 //! the bytes and time that are left, and slows down while others use the disk. It never decides what a bad slice is.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use daemon::worker::{BackgroundWork, NextStep, WorkError, Worker, Workers};
 use net::clock::Clock;
-use protocol::disk::{DiskStatus, ScrubStatus};
+use protocol::disk::ScrubStatus;
 use store::{Scrub, ScrubStep, StoreError};
 use tokio::time::Instant;
 
 use crate::{NodeError, blocking, node_context::NodeContext};
 
-/// The progress of each disk's scrub, by the disk's position in the settings.
-#[derive(Debug, Default)]
-pub(crate) struct ScrubStatuses(Mutex<Vec<Option<ScrubStatus>>>);
-
-impl ScrubStatuses {
-    /// Fills in what is known of the scrubs.
-    pub(crate) fn fill(&self, disks: &mut [DiskStatus]) {
-        let board = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (disk, scrub) in disks.iter_mut().zip(&*board) {
-            disk.scrub.clone_from(scrub);
-        }
-    }
-
-    fn note(&self, disk: usize, status: ScrubStatus) {
-        let mut board = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if board.len() <= disk {
-            board.resize(disk + 1, None);
-        }
-        board[disk] = Some(status);
-    }
-}
-
 /// Starts a worker for each disk that works.
-pub(crate) fn start(workers: &Workers, hands: &Arc<NodeContext>, clock: Clock, period: Duration) {
-    for (disk, scrub) in hands.store.scrubs() {
-        let work = DiskScrub::new(Arc::clone(hands), clock, period, disk, scrub);
+pub(crate) fn start(workers: &Workers, context: &Arc<NodeContext>, clock: Clock, period: Duration) {
+    for (disk, scrub) in context.storage.slices.scrubs() {
+        let work = DiskScrub::new(Arc::clone(context), clock, period, disk, scrub);
         // It computes its pauses itself.
         workers.start(format!("scrub of disk {}", disk + 1), 0.0, work);
     }
@@ -57,9 +32,9 @@ pub(crate) struct DiskScrub {
 }
 
 impl DiskScrub {
-    pub(crate) fn new(hands: Arc<NodeContext>, clock: Clock, period: Duration, disk: usize, scrub: Scrub) -> Self {
-        hands.scrub_statuses.note(disk, scrub.status());
-        Self { context: hands, clock, period, disk, scrub: Some(scrub), saved: Instant::now() }
+    pub(crate) fn new(context: Arc<NodeContext>, clock: Clock, period: Duration, disk: usize, scrub: Scrub) -> Self {
+        context.storage.scrub_statuses.note(disk, scrub.status());
+        Self { context, clock, period, disk, scrub: Some(scrub), saved: Instant::now() }
     }
 
     /// Takes one step of the scrub and returns when the next is due.
@@ -78,7 +53,7 @@ impl DiskScrub {
         });
         let (scrub, step) = step.await?;
         let status = scrub.status();
-        self.context.scrub_statuses.note(self.disk, status.clone());
+        self.context.storage.scrub_statuses.note(self.disk, status.clone());
         self.scrub = Some(scrub);
         match step {
             Ok(ScrubStep::Read(bytes)) => {
@@ -88,7 +63,7 @@ impl DiskScrub {
             }
             Ok(ScrubStep::Corrupt { slice, what }) => {
                 tracing::error!(%slice, what, "the scrub found a damaged slice");
-                self.context.quarantine_slice(slice).await;
+                self.context.storage.quarantine_slice(slice).await;
                 Ok(NextStep::Continue)
             }
             Ok(ScrubStep::PassDone) => {
@@ -121,7 +96,7 @@ impl DiskScrub {
 
     /// Transfers and SPEs that use the disks now.
     fn busy(&self) -> u32 {
-        self.context.transfers_running.value() + self.context.spes_running.value()
+        self.context.limits.transfers_running.value() + self.context.spes.running.value()
     }
 }
 
@@ -186,8 +161,8 @@ mod tests {
 
     use super::*;
     use crate::{
+        node_context::event::Event,
         rules::NodeCompletion,
-        server::Event,
         transfer_server::tests::{Fixture, fixture},
     };
 
@@ -195,7 +170,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn scrub_of(made: &Fixture) -> DiskScrub {
-        let (disk, scrub) = made.context.store.scrubs().remove(0);
+        let (disk, scrub) = made.context.storage.slices.scrubs().remove(0);
         DiskScrub::new(Arc::clone(&made.context), made.clock, 14 * DAY, disk, scrub)
     }
 
@@ -226,9 +201,9 @@ mod tests {
         assert!(matches!(next, NextStep::IdleFor(wait) if wait > 13 * DAY), "{next:?}");
         let told = made.events.recv().await.unwrap();
         assert!(matches!(told, Event::Completion(NodeCompletion::FoundCorrupt(SliceId(2)))), "{told:?}");
-        assert!(!made.context.store.contains(SliceId(2)), "it is out of service");
-        let mut disks = made.context.store.statuses();
-        made.context.scrub_statuses.fill(&mut disks);
+        assert!(!made.context.storage.slices.contains(SliceId(2)), "it is out of service");
+        let mut disks = made.context.storage.slices.statuses();
+        made.context.storage.scrub_statuses.fill(&mut disks);
         let status = disks[0].scrub.clone().unwrap();
         assert_eq!((status.corrupt, status.began_unix_millis), (1, None));
         assert!(status.finished_unix_millis.is_some());
@@ -245,7 +220,7 @@ mod tests {
         scrub.advance().await.unwrap();
         made.disk.set_fault(Some(DiskFault::Everything(5)));
         assert_eq!(scrub.advance().await.unwrap(), NextStep::Done);
-        assert_eq!(made.context.store.check_disks().len(), 1, "what happened is told of the disk");
+        assert_eq!(made.context.storage.slices.check_disks().len(), 1, "what happened is told of the disk");
         assert!(made.events.try_recv().is_err(), "no slice is called damaged");
     }
 

@@ -15,10 +15,10 @@ use protocol::{
     wire::codec,
 };
 
-use super::{Event, ServerLoop};
+use super::ServerLoop;
 use crate::{
     blocking,
-    node_context::NodeContext,
+    node_context::{NodeContext, event::Event},
     rules::{CopyOrder, Move, MoveId, NodeAction, NodeCompletion, ReplyTo, ReportId},
     transfer::copy::{self, CopyFailed},
 };
@@ -57,10 +57,10 @@ impl ServerLoop {
                     });
                 }
                 NodeAction::TakeInventory => {
-                    for told in self.context.mirror.join_completions(&self.context.store) {
+                    for told in self.context.storage.mirror.join_completions(&self.context.storage.slices) {
                         self.node.handle_completion(self.clock.now(), told);
                     }
-                    let partials = self.context.store.partials();
+                    let partials = self.context.storage.slices.partials();
                     self.node.handle_completion(self.clock.now(), NodeCompletion::Partials(partials));
                 }
                 NodeAction::Rejoin { session } => {
@@ -76,14 +76,14 @@ impl ServerLoop {
                 }
                 NodeAction::RevokeNodes(machines) => self.context.tickets.revocations().revoke_nodes(machines),
                 NodeAction::ReadMirror { after } => self.read_mirror(after),
-                NodeAction::SetLinkShares(shares) => self.context.site_limiters.set_shares(&shares),
+                NodeAction::SetLinkShares(shares) => self.context.peers.site_limiters.set_shares(&shares),
                 NodeAction::SetTicketKeys(keys) => self.context.tickets.set_keys(keys),
                 NodeAction::StartDriver(order) => {
                     let context = Arc::clone(&self.context);
-                    self.work.spawn(async move { context.drivers.run_driver(order).await });
+                    self.work.spawn(async move { context.spes.drivers.run_driver(order).await });
                 }
                 NodeAction::ForgetJob(job) => {
-                    let buckets = Arc::clone(&self.context.buckets);
+                    let buckets = Arc::clone(&self.context.storage.buckets);
                     self.work.spawn(async move {
                         // What cannot be removed now is removed at the next start.
                         if let Err(error) = blocking("forgetting a job", move || buckets.forget(job)).await {
@@ -98,7 +98,7 @@ impl ServerLoop {
     fn mirror_rows(&mut self, to: ReplyTo, keep: MirrorUpdate) {
         let context = Arc::clone(&self.context);
         self.work.spawn(async move {
-            let (kept, store) = (Arc::clone(&context.mirror), Arc::clone(&context.store));
+            let (kept, store) = (Arc::clone(&context.storage.mirror), Arc::clone(&context.storage.slices));
             let result = blocking("keeping rows", move || kept.apply_and_mark(&keep, &store)).await;
             context
                 .send_completion(NodeCompletion::RowsMirrored { to, result: result.map_err(|error| error.refusal()) })
@@ -109,7 +109,7 @@ impl ServerLoop {
     fn read_mirror(&mut self, after: Option<MirrorKey>) {
         let context = Arc::clone(&self.context);
         self.work.spawn(async move {
-            let kept = Arc::clone(&context.mirror);
+            let kept = Arc::clone(&context.storage.mirror);
             match blocking("reading kept rows", move || kept.page(after)).await {
                 Ok(Some(page)) => context.send_completion(NodeCompletion::MirrorPage(page)).await,
                 Ok(None) => tracing::warn!("the master asked for rows, and none are kept"),
@@ -135,7 +135,7 @@ impl ServerLoop {
                         Event::SessionFailed(session)
                     }
                 };
-            let _ = context.events.send(event).await;
+            context.events.send(event).await;
         });
     }
 
@@ -170,7 +170,7 @@ impl ServerLoop {
                 }
             }
             if !is_answered {
-                let _ = context.events.send(Event::SessionFailed(session)).await;
+                context.events.send(Event::SessionFailed(session)).await;
             }
             drop(counted);
         });
@@ -194,7 +194,7 @@ impl ServerLoop {
     fn move_slice(&mut self, id: MoveId, work: Move) {
         let context = Arc::clone(&self.context);
         self.work.spawn(async move {
-            let (store, buckets) = (Arc::clone(&context.store), Arc::clone(&context.buckets));
+            let (store, buckets) = (Arc::clone(&context.storage.slices), Arc::clone(&context.storage.buckets));
             let slice = match &work {
                 Move::Place { header } => header.slice,
                 Move::Remove(slice) => *slice,
@@ -212,7 +212,7 @@ impl ServerLoop {
                 Err(error) => {
                     tracing::warn!(%error, "an order could not be carried out");
                     // An unreadable sidecar is first noticed here, when the slice is to get another header.
-                    Err(context.quarantine_if_corrupt(slice, error).await.refusal())
+                    Err(context.storage.quarantine_if_corrupt(slice, error).await.refusal())
                 }
             };
             context.send_completion(NodeCompletion::Moved { id, result }).await;
@@ -231,7 +231,7 @@ fn class_of(report: &Report) -> Class {
 }
 
 async fn status(context: &NodeContext) -> Report {
-    let store = Arc::clone(&context.store);
+    let store = Arc::clone(&context.storage.slices);
     // Measured away from the network's threads: a failing disk may be slow to answer even this.
     let measured = blocking("measuring the disks", move || {
         let room_bytes = store.available_bytes();
@@ -242,16 +242,16 @@ async fn status(context: &NodeContext) -> Report {
     });
     // Disks that do not answer have no room for new slices.
     let (used_bytes, free_bytes, memory_free_bytes, mut disks) = warn_when_slow(measured).await.unwrap_or_default();
-    context.scrub_statuses.fill(&mut disks);
+    context.storage.scrub_statuses.fill(&mut disks);
     Report::Status {
         used_bytes,
         free_bytes,
-        transfers: context.transfers_running.value(),
-        spes: context.spes_running.value(),
+        transfers: context.limits.transfers_running.value(),
+        spes: context.spes.running.value(),
         disks,
-        sandbox_missing: context.sandbox.missing().map(<[_]>::to_vec),
+        sandbox_missing: context.spes.sandbox.missing().map(<[_]>::to_vec),
         refused_tickets: context.tickets.refused(),
-        links: context.site_limiters.uses(),
+        links: context.peers.site_limiters.uses(),
         memory_free_bytes,
     }
 }

@@ -37,10 +37,17 @@ use tokio::{
 use crate::{
     NodeError, blocking,
     bucket::BucketStore,
-    disks::{self, DiskWatch, import::ImportFolders, memory_folder::remove_folder, scrub},
+    disks::{
+        self, DiskWatch, import::ImportFolders, memory_folder::remove_folder, scrub, scrub_statuses::ScrubStatuses,
+        storage::Storage, upload_locks::UploadLocks,
+    },
     metadata_mirror::MetadataMirror,
-    node_context::{Gauge, NodeContext},
-    rules::{Node, NodeCompletion, NodeLimits},
+    node_context::{
+        NodeContext,
+        event::{Event, EventSender},
+        gauge::Gauge,
+    },
+    rules::{Node, NodeLimits},
     session::{
         certificate_renewal::CertificateRenewal,
         join::{JoinClient, JoinedSession},
@@ -49,13 +56,15 @@ use crate::{
         driver_process::DriverProgram,
         fair_scheduler::{FairScheduler, FairSharing},
         sandbox_check::{check_sandbox, sandbox_settings},
+        spes::Spes,
     },
     tickets::TicketAuthorizer,
     transfer::{
         connection_pool::ConnectionPool,
-        pull::{address_policy::AddressPolicy, foreign_cloud::ForeignCloudPolicy},
+        peers::Peers,
+        pull::{address_policy::AddressPolicy, foreign_cloud_policy::ForeignCloudPolicy},
         site_limiters::SiteLimiters,
-        upload_locks::UploadLocks,
+        transfer_limits::TransferLimits,
     },
     transfer_server,
 };
@@ -114,42 +123,48 @@ impl NodeServer {
             .ok();
         let socket = bind_udp(SocketAddr::new(unspecified_like(settings.master.ip()), 0)).await?;
         let clock = Clock::start();
-        let (sender, events) = mpsc::channel(EVENTS_MAX);
-        let slots = settings.spe_slots as usize;
-        let hands = NodeContext {
+        let (sender, events) = EventSender::channel();
+        let spe_slots = settings.spe_slots as usize;
+        let site = settings.place().site;
+        let context = NodeContext {
             node: settings.id.clone(),
-            buckets: Arc::new(BucketStore::new(Arc::clone(&store))),
-            store,
-            scrub_statuses: scrub::ScrubStatuses::default(),
-            mirror: Arc::new(kept),
-            import: Arc::new(ImportFolders::new(
-                &settings.folder,
-                settings.import_folders.as_deref().unwrap_or_default(),
-            )),
-            tickets: TicketAuthorizer::new(settings.id.clone(), settings.place().site, clock),
-            connections: ConnectionPool::new(carriers),
-            transfer_slots: Arc::new(Semaphore::new(settings.transfers_max as usize)),
-            forward_slots: Arc::new(Semaphore::new(settings.transfers_max as usize)),
-            pull_slots: Arc::new(Semaphore::new(settings.transfers_max as usize)),
-            transfers_running: Gauge::default(),
-            foreign_clouds: ForeignCloudPolicy {
-                from: settings.third_party_from,
-                addresses: AddressPolicy::of(settings.advertised(listener.address())),
-                carrier: settings.carrier,
-                controller: settings.controller,
+            tickets: TicketAuthorizer::new(settings.id.clone(), site.clone(), clock),
+            storage: Storage {
+                buckets: Arc::new(BucketStore::new(Arc::clone(&store))),
+                slices: store,
+                scrub_statuses: ScrubStatuses::default(),
+                mirror: Arc::new(kept),
+                import: Arc::new(ImportFolders::new(
+                    &settings.folder,
+                    settings.import_folders.as_deref().unwrap_or_default(),
+                )),
+                upload_locks: UploadLocks::default(),
+                events: sender.clone(),
             },
-            site_limiters: SiteLimiters::default(),
-            upload_locks: UploadLocks::default(),
-            drivers: DriverProgram {
-                executable: spe.executable.clone(),
-                master: settings.master,
-                authority: texts.authority_pem,
+            peers: Peers {
+                site,
+                connections: ConnectionPool::new(carriers),
+                foreign_clouds: ForeignCloudPolicy {
+                    from: settings.third_party_from,
+                    addresses: AddressPolicy::of(settings.advertised(listener.address())),
+                    carrier: settings.carrier,
+                    controller: settings.controller,
+                },
+                site_limiters: SiteLimiters::default(),
             },
-            spe,
-            sandbox: Arc::new(Sandbox::new(&sandbox_settings(settings))),
-            spe_slots: FairScheduler::new(clock, settings.spe_slots, FairSharing::from(&**settings)),
-            spes_running: Gauge::default(),
-            spe_processes: Arc::new(Semaphore::new(slots * SPES_PER_SLOT_MAX)),
+            limits: TransferLimits::new(settings.transfers_max as usize),
+            spes: Spes {
+                drivers: DriverProgram {
+                    executable: spe.executable.clone(),
+                    master: settings.master,
+                    authority: texts.authority_pem,
+                },
+                program: spe,
+                sandbox: Arc::new(Sandbox::new(&sandbox_settings(settings))),
+                slots: FairScheduler::new(clock, settings.spe_slots, FairSharing::from(&**settings)),
+                running: Gauge::default(),
+                processes: Arc::new(Semaphore::new(spe_slots * SPES_PER_SLOT_MAX)),
+            },
             events: sender,
         };
         let renewal = CertificateRenewal {
@@ -167,7 +182,7 @@ impl NodeServer {
             clock,
             carrier,
             settings,
-            context: Arc::new(hands),
+            context: Arc::new(context),
             events,
             memory,
         })
@@ -184,9 +199,9 @@ impl NodeServer {
     /// # Errors
     /// When one of its tasks ends because of a bug.
     pub async fn run(self, stopping: ShutdownToken) -> Result<(), NodeError> {
-        let Self { listener, local, socket, clock, carrier, renewal, settings, context: hands, events, memory } = self;
+        let Self { listener, local, socket, clock, carrier, renewal, settings, context, events, memory } = self;
         let address = settings.advertised(listener.address());
-        tracing::info!(node = %settings.id, %address, slices = hands.store.held().len(), "the node is ready");
+        tracing::info!(node = %settings.id, %address, slices = context.storage.slices.held().len(), "the node is ready");
         let (messenger, messages) = Messenger::start(socket, clock);
         let request = JoinRequest::Node {
             local: local.as_ref().map(|local| local.name().to_owned()),
@@ -200,25 +215,25 @@ impl NodeServer {
         let link = Arc::new(JoinClient { carrier, master: settings.master, request, messenger: messenger.clone() });
         let connections_max = settings.transfers_max as usize * CONNECTIONS_PER_TRANSFER;
         let mut door = tokio::spawn(transfer_server::serve(
-            Arc::clone(&hands),
+            Arc::clone(&context),
             listener,
             local,
             connections_max,
             stopping.clone(),
         ));
-        let looking = tokio::spawn(check_sandbox(Arc::clone(&hands)));
+        let looking = tokio::spawn(check_sandbox(Arc::clone(&context)));
         let renewing = tokio::spawn(renewal.run());
         let background = TaskGroup::new();
         let workers = Workers::new(&background);
-        workers.start("disks", 0.0, DiskWatch::new(Arc::clone(&hands)));
+        workers.start("disks", 0.0, DiskWatch::new(Arc::clone(&context)));
         if let Some(period) = settings.scrub_period() {
-            scrub::start(&workers, &hands, clock, period);
+            scrub::start(&workers, &context, clock, period);
         }
         let limits = NodeLimits { status_interval: settings.status_interval(), copies_max: COPIES_MAX };
         let mut desk = ServerLoop {
             clock,
             node: Node::new(limits),
-            context: hands,
+            context,
             messenger,
             link,
             joining: None,
@@ -347,22 +362,6 @@ impl ServerLoop {
     }
 }
 
-/// What the tasks of a node tell the task that owns the rules.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // few wait at a time: a box would be an allocation for nothing
-pub(crate) enum Event {
-    /// Something is complete.
-    Completion(NodeCompletion),
-    /// The master did not answer in this session.
-    SessionFailed(SessionId),
-}
-
-impl From<NodeCompletion> for Event {
-    fn from(completion: NodeCompletion) -> Self {
-        Self::Completion(completion)
-    }
-}
-
 /// The outcome of a task, if there is one to wait for; `None` when it panicked.
 async fn ended<T>(task: &mut Option<JoinHandle<T>>) -> Option<T> {
     match task {
@@ -379,8 +378,6 @@ fn unspecified_like(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Events that wait for the rules, which handle one in microseconds.
-const EVENTS_MAX: usize = 1_024;
 /// Copies from other nodes at once. One keeps a link busy, and a few more fill the gaps between small files; the rest
 /// of the disk is for users.
 const COPIES_MAX: usize = 4;

@@ -56,7 +56,7 @@ pub(super) async fn deliver(
 /// Delivers again what an attempt left and this node has kept.
 pub(super) async fn redeliver(context: &Arc<NodeContext>, order: DeliveryOrder) -> Result<(), NodeError> {
     let attempt = order.attempt;
-    let kept = context.buckets.retained().find(attempt)?;
+    let kept = context.storage.buckets.retained().find(attempt)?;
     let parts = sized(BucketPart::gather(kept.chunks.clone()));
     let spreading = ShuffleWrite::redeliver(attempt, &context.node, order.targets.into_iter().collect(), parts);
     let results = match &kept.content {
@@ -75,7 +75,7 @@ async fn keep(
 ) -> Result<Vec<PieceResult>, NodeError> {
     let bytes = result.bytes();
     if bytes == 0 {
-        let buckets = Arc::clone(&context.buckets);
+        let buckets = Arc::clone(&context.storage.buckets);
         let put_back = move || {
             buckets.recycle_scratch(attempt.job, scratch);
             Ok(Vec::new())
@@ -83,7 +83,7 @@ async fn keep(
         return blocking("putting a scratch file back", put_back).await;
     }
     let piece = own_piece(attempt);
-    let buckets = Arc::clone(&context.buckets);
+    let buckets = Arc::clone(&context.storage.buckets);
     let take = move || {
         let (sums, checksum) = buckets.sums_of(&scratch, bytes)?;
         buckets.add_file(piece, scratch, bytes, Some(sums)).map(|()| checksum)
@@ -110,8 +110,8 @@ async fn spread(
     // The host of the SPE has checked that no bucket lacks a place.
     let spreading = ShuffleWrite::new(attempt, &context.node, places, sized(parts));
     let spreading = send_all(context, spreading, results).await?;
-    let is_of_use = spreading.is_worth_keeping() && !context.buckets.is_forgotten(attempt.job);
-    let buckets = Arc::clone(&context.buckets);
+    let is_of_use = spreading.is_worth_keeping() && !context.storage.buckets.is_forgotten(attempt.job);
+    let buckets = Arc::clone(&context.storage.buckets);
     let keep = move || {
         if is_of_use {
             return Ok(buckets.retain(attempt, scratch, result.chunks));
@@ -131,13 +131,13 @@ async fn send_all(
     results: Arc<Results>,
 ) -> Result<ShuffleWrite<BucketPart>, NodeError> {
     let mut sending = JoinSet::new();
-    let (buckets, from, local) = (Arc::clone(&context.buckets), Arc::clone(&results), spreading.take_local());
+    let (buckets, from, local) = (Arc::clone(&context.storage.buckets), Arc::clone(&results), spreading.take_local());
     let append_all = blocking("giving pieces to this node's buckets", move || {
         local.into_iter().try_for_each(|ShufflePiece { piece, part, .. }| append(&buckets, piece, &from, part))
     });
     sending.spawn(async move { (None, append_all.await) });
     loop {
-        while let Some(spread) = spreading.next(|site| context.site_limiters.limit(site)) {
+        while let Some(spread) = spreading.next(|site| context.peers.site_limiters.limit(site)) {
             let (context, results) = (Arc::clone(context), Arc::clone(&results));
             let bucket = spread.piece.bucket.bucket;
             sending.spawn(async move { (Some(bucket), send(&context, spread, results).await) });
@@ -179,11 +179,11 @@ async fn send(context: &NodeContext, spread: ShufflePiece<BucketPart>, results: 
     let (site, way) = (place.site, Locality::of(place.distance));
     let peer = Peer { node: place.node, address: place.address, is_plain: false, locality: way };
     let request = TransferRequest::Piece { ticket: place.ticket, piece, bytes: part.bytes };
-    let (mut stream, reply) = send_request(context, &peer, &request).await?;
+    let (mut stream, reply) = send_request(&context.peers, &peer, &request).await?;
     let reply = match reply {
         TransferReply::Ready => {
             let flow = FrameWriter::begin(PartSource { results, chunks: part.chunks.into() }).await?;
-            let crossing = context.site_limiters.for_transfer(Some(&site), TransferQos::default());
+            let crossing = context.peers.site_limiters.for_transfer(Some(&site), TransferQos::default());
             let sent = flow.send(&mut stream, crossing.limiter(), STALL_MAX).await;
             drop(crossing);
             // A peer that stops accepting bytes says why before it closes.
@@ -201,7 +201,7 @@ async fn send(context: &NodeContext, spread: ShufflePiece<BucketPart>, results: 
     };
     match reply {
         TransferReply::Taken => {
-            context.connections.release(peer, stream);
+            context.peers.connections.release(peer, stream);
             Ok(())
         }
         TransferReply::Refused(refusal) => Err(NodeError::Refused(refusal)),

@@ -52,9 +52,9 @@ struct Spe {
 }
 
 impl DriverSession {
-    pub(super) fn new(hands: Arc<NodeContext>, asker: DriverIdentity) -> Self {
+    pub(super) fn new(context: Arc<NodeContext>, asker: DriverIdentity) -> Self {
         let DriverIdentity { bearer: driver, user, job } = asker;
-        Self { context: hands, driver, user, job, function: None, spe: None }
+        Self { context, driver, user, job, function: None, spe: None }
     }
 
     /// Does what a driver asks; `bytes` counts how much of a task's input has been read.
@@ -64,7 +64,7 @@ impl DriverSession {
             SpeRequest::Run(order) => self.run(order, bytes).await,
             SpeRequest::Seal(order) => {
                 self.own(order.bucket)?;
-                let buckets = Arc::clone(&self.context.buckets);
+                let buckets = Arc::clone(&self.context.storage.buckets);
                 let sealed = blocking("sealing a bucket", move || buckets.seal(&order)).await?;
                 Ok(SpeReply::Sealed { bytes: sealed.bytes, order: sealed.order })
             }
@@ -78,7 +78,7 @@ impl DriverSession {
             SpeRequest::Publish { bucket, ticket } => self.publish(bucket, &ticket).await,
             SpeRequest::Fetch(bucket) => {
                 self.own(bucket)?;
-                let buckets = Arc::clone(&self.context.buckets);
+                let buckets = Arc::clone(&self.context.storage.buckets);
                 Ok(SpeReply::Bytes(blocking("reading a bucket", move || buckets.fetch(bucket)).await?))
             }
         }
@@ -112,11 +112,11 @@ impl DriverSession {
         let input = sole_bucket(&order.segments).filter(|_| matches!(order.output, OutputPlacement::Local));
         // Done before the slot is taken: fetching over the network keeps no processor busy.
         let segments = input::open(&self.context, self.job, order.segments).await?;
-        let (store, job) = (Arc::clone(&self.context.buckets), self.job);
+        let (store, job) = (Arc::clone(&self.context.storage.buckets), self.job);
         let scratch = blocking("creating a scratch file", move || store.scratch_for_results(job)).await?;
         let stopping = || NodeError::refused(Reason::Unavailable, "the node is stopping; use another node");
-        let slot = self.context.spe_slots.acquire(&self.user).await.ok_or_else(stopping)?;
-        let running = self.context.spes_running.count();
+        let slot = self.context.spes.slots.acquire(&self.user).await.ok_or_else(stopping)?;
+        let running = self.context.spes.running.count();
         if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready()) {
             self.spe = None;
             self.load_into_process(&function).await?;
@@ -136,7 +136,7 @@ impl DriverSession {
                 let scratch = self.own_results(scratch, output.bytes()).await?;
                 let pieces = deliver(&self.context, order.attempt, order.output, scratch, output).await?;
                 if let Some(input) = input {
-                    self.context.buckets.note_input_bucket(own_bucket(order.attempt), input);
+                    self.context.storage.buckets.note_input_bucket(own_bucket(order.attempt), input);
                 }
                 Ok(SpeReply::Finished(TaskResult { records_in, bytes_in, records_out, pieces, counters }))
             }
@@ -168,7 +168,7 @@ impl DriverSession {
             }
             return Err(NodeError::Spe("changed its results after it had said that they were whole".into()));
         }
-        let (buckets, job) = (Arc::clone(&self.context.buckets), self.job);
+        let (buckets, job) = (Arc::clone(&self.context.storage.buckets), self.job);
         blocking("copying a task's results", move || buckets.copy_of(job, &scratch, bytes)).await
     }
 
@@ -178,12 +178,13 @@ impl DriverSession {
             Ok((grant, claim)) => (grant.header, claim),
             Err(error) => {
                 // The ticket may have been used for exactly this, and the answer lost.
-                let published = self.context.buckets.published(bucket).filter(|slice| ticket_names(ticket, slice));
+                let published =
+                    self.context.storage.buckets.published(bucket).filter(|slice| ticket_names(ticket, slice));
                 let metadata = published.ok_or(error)?;
                 return Ok(SpeReply::Published { bytes: metadata.bytes, digest: metadata.digest });
             }
         };
-        let (buckets, store) = (Arc::clone(&self.context.buckets), Arc::clone(&self.context.store));
+        let (buckets, store) = (Arc::clone(&self.context.storage.buckets), Arc::clone(&self.context.storage.slices));
         let metadata = blocking("publishing a bucket", move || buckets.publish(bucket, header, &store)).await?;
         claim.consume();
         let reply = SpeReply::Published { bytes: metadata.bytes, digest: metadata.digest };
@@ -196,18 +197,18 @@ impl DriverSession {
         let function = &loaded.function;
         if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready() && spe.process.may_load(&function.code)) {
             self.spe = None;
-            let tenant = self.context.sandbox.runtime_kind(&function.code).await.map_err(NodeError::Refused)?;
-            let place = Arc::clone(&self.context.spe_processes).try_acquire_owned().map_err(|_| {
+            let tenant = self.context.spes.sandbox.runtime_kind(&function.code).await.map_err(NodeError::Refused)?;
+            let place = Arc::clone(&self.context.spes.processes).try_acquire_owned().map_err(|_| {
                 let message = format!("node {} has as many SPEs as it may; use another node", self.context.node);
                 NodeError::refused(Reason::Busy, message)
             })?;
-            let (buckets, job) = (Arc::clone(&self.context.buckets), self.job);
-            let sandbox = Arc::clone(&self.context.sandbox);
+            let (buckets, job) = (Arc::clone(&self.context.storage.buckets), self.job);
+            let sandbox = Arc::clone(&self.context.spes.sandbox);
             let lent = blocking("making an SPE its place", move || {
                 let folder = buckets.scratch_folder(job)?;
                 sandbox.allocate(&folder).map_err(|error| NodeError::Refused(error.refusal()))
             });
-            let process = SpeProcess::start(&self.context.spe, lent.await?, tenant);
+            let process = SpeProcess::start(&self.context.spes.program, lent.await?, tenant);
             let process = process.map_err(|error| NodeError::Refused(error.refusal()))?;
             self.spe = Some(Spe { process, _place: place });
         }

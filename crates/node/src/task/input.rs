@@ -63,7 +63,7 @@ async fn open_part(
         SegmentSource::Bucket(bucket) => {
             let (context, bucket) = (Arc::clone(context), *bucket);
             SegmentFile::opened_by(move || {
-                let opened = in_place(|| context.buckets.open_sealed(bucket));
+                let opened = in_place(|| context.storage.buckets.open_sealed(bucket));
                 opened.map(|(file, _)| file).map_err(|error| error.refusal())
             })
         }
@@ -106,7 +106,7 @@ impl SlicePart {
 
 /// A slice's file, with its part verified.
 pub(super) fn open_slice(context: &Arc<NodeContext>, slice: SliceId, part: SlicePart) -> Result<File, Refusal> {
-    let opened = context.store.open_slice(slice).map_err(NodeError::from).and_then(|reader| {
+    let opened = context.storage.slices.open_slice(slice).map_err(NodeError::from).and_then(|reader| {
         verify(&reader, part)?;
         let file = reader.os_file().map(File::try_clone).transpose();
         file.map_err(NodeError::io("share the file of slice", &PathBuf::from(slice.to_string())))
@@ -142,14 +142,14 @@ fn verify(reader: &SliceReader, part: SlicePart) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// As [`NodeContext::quarantine_slice`], for code that cannot await.
+/// As [`Storage::quarantine_slice`](crate::disks::storage::Storage::quarantine_slice), for code that cannot await.
 fn report_corrupt(context: &Arc<NodeContext>, slice: SliceId) {
     let context = Arc::clone(context);
     if let Ok(runtime) = Handle::try_current() {
-        runtime.spawn(async move { context.quarantine_slice(slice).await });
+        runtime.spawn(async move { context.storage.quarantine_slice(slice).await });
     } else {
-        let _ = context.store.mark_corrupt(slice);
-        let _ = context.events.try_send(NodeCompletion::FoundCorrupt(slice).into());
+        let _ = context.storage.slices.mark_corrupt(slice);
+        context.events.try_send_completion(NodeCompletion::FoundCorrupt(slice));
     }
 }
 
@@ -161,7 +161,7 @@ pub(super) async fn fetch_part(
     from: &Source,
     part: SlicePart,
 ) -> Result<ClosedScratch, NodeError> {
-    let buckets = Arc::clone(&context.buckets);
+    let buckets = Arc::clone(&context.storage.buckets);
     let scratch = blocking("creating a scratch file", move || buckets.scratch(job)).await?;
     let mut sink = PartSink {
         file: scratch.share()?,
@@ -173,13 +173,13 @@ pub(super) async fn fetch_part(
     if part.from < part.until {
         let ahead = if part.to_line_end { FRAME_BYTES as u64 } else { 0 };
         let mut until = part.until.saturating_add(ahead);
-        sink = fetch(context, from, slice, part.from..until, TransferQos::default(), sink).await?;
+        sink = fetch(&context.peers, from, slice, part.from..until, TransferQos::default(), sink).await?;
         // The line is longer than what was fetched ahead: fetch more, each time twice as much. If fewer bytes arrived
         // than were requested, the slice has ended, and with it its last line.
         while part.to_line_end && !sink.line_ended && sink.next == until {
             until = until.saturating_add(until - part.until);
             let range = sink.next..until;
-            sink = fetch(context, from, slice, range, TransferQos::default(), sink).await?;
+            sink = fetch(&context.peers, from, slice, range, TransferQos::default(), sink).await?;
         }
         if sink.next < part.until {
             let what = format!("the part of slice {slice} from node {}", from.node);
@@ -192,7 +192,7 @@ pub(super) async fn fetch_part(
     }
     if let Some((begin, until)) = part.footer.filter(|(begin, until)| begin < until) {
         sink.next = begin;
-        sink = fetch(context, from, slice, begin..until, TransferQos::default(), sink).await?;
+        sink = fetch(&context.peers, from, slice, begin..until, TransferQos::default(), sink).await?;
         if sink.next < until {
             let what = format!("the end of slice {slice} from node {}", from.node);
             return Err(NodeError::LengthMismatch { what, expected: until - begin, found: sink.next - begin });

@@ -10,6 +10,7 @@ pub(crate) mod fair_scheduler;
 mod input;
 pub(crate) mod sandbox_check;
 mod side_files;
+pub(crate) mod spes;
 
 use std::{
     sync::{
@@ -63,7 +64,7 @@ pub(crate) async fn serve_driver(
         };
         engine.drop_unusable_spe();
         let reply = answer?.unwrap_or_else(|error| {
-            context.note_disk_error(&error);
+            context.storage.note_disk_error(&error);
             SpeReply::Refused(error.refusal())
         });
         stream.send(&reply).await?;
@@ -90,7 +91,7 @@ async fn alive(
             biased;
             answer = &mut work => return Ok(answer),
             _ = beat.tick() => {
-                if context.buckets.is_forgotten(job) {
+                if context.storage.buckets.is_forgotten(job) {
                     let message = format!("job {job} has ended; admit it again");
                     return Ok(Err(NodeError::refused(Reason::JobEnded, message)));
                 }

@@ -4,9 +4,9 @@
 use std::{sync::Arc, time::Duration};
 
 use daemon::settings::{NodeSettings, SandboxDemand};
+use spe::{MemoryBound, SandboxSettings, probe};
 
 use crate::{blocking, node_context::NodeContext};
-use spe::{MemoryBound, SandboxSettings, probe};
 
 /// What the operator's settings say about SPEs.
 pub(crate) fn sandbox_settings(settings: &NodeSettings) -> SandboxSettings {
@@ -34,12 +34,12 @@ pub(crate) fn sandbox_settings(settings: &NodeSettings) -> SandboxSettings {
 
 /// Tries the sandbox once. The log says what is missing, and so does every later status report.
 pub(crate) async fn check_sandbox(context: Arc<NodeContext>) {
-    let store = Arc::clone(&context.store);
+    let store = Arc::clone(&context.storage.slices);
     let found = match blocking("finding a folder for an SPE", move || Ok(store.emptiest_jobs_folder()?)).await {
-        Ok(folder) => probe(&context.spe, &context.sandbox, &folder).await,
+        Ok(folder) => probe(&context.spes.program, &context.spes.sandbox, &folder).await,
         Err(error) => Err(error.to_string()),
     };
-    match context.sandbox.memory_bound() {
+    match context.spes.sandbox.memory_bound() {
         MemoryBound::Group => tracing::info!("the memory of each SPE is bounded by a control group"),
         MemoryBound::Process(why) => {
             let advice = MemoryBound::ADVICE;
@@ -51,7 +51,7 @@ pub(crate) async fn check_sandbox(context: Arc<NodeContext>) {
         Ok(missing) => {
             for layer in missing {
                 let advice = layer.advice();
-                if context.sandbox.is_required() {
+                if context.spes.sandbox.is_required() {
                     tracing::error!(%layer, "user functions are refused: the sandbox lacks a layer; {advice}");
                 } else {
                     tracing::warn!(%layer, "user functions run with less than the whole sandbox; {advice}");

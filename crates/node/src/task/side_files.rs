@@ -30,7 +30,7 @@ impl LoadedSideFiles {
         check(&orders)?;
         let mut files = Vec::with_capacity(orders.len());
         for order in orders {
-            let file = context.buckets.side_file(job, order.slice)?;
+            let file = context.storage.buckets.side_file(job, order.slice)?;
             let name = order.name.clone();
             // Boxed: a fetch is much larger than an idle conversation.
             let brought = Box::pin(file.get_or_fetch(open_or_fetch(context, job, order))).await;
@@ -97,7 +97,7 @@ async fn open_or_fetch(
 /// Another node may have what this one cannot get, so no error here may end the job as if no node could load its
 /// function.
 fn out_of_reach(context: &NodeContext, name: &SideFileName, error: NodeError) -> NodeError {
-    context.note_disk_error(&error);
+    context.storage.note_disk_error(&error);
     let refusal = error.refusal();
     let reason = if refusal.status() == Status::Usage { refusal.reason } else { Reason::Unavailable };
     NodeError::refused(reason, format!("node {} cannot get the side file `{name}`: {refusal}", context.node))

@@ -38,8 +38,6 @@ use crate::{
 /// Checks tickets, and remembers which slices were written with one.
 pub(crate) struct TicketAuthorizer {
     node: NodeId,
-    /// The site of this node, as its settings say.
-    site: String,
     clock: Clock,
     /// Signatures are checked under this read lock, many at once.
     verifier: Arc<RwLock<TicketVerifier>>,
@@ -61,10 +59,10 @@ struct Refusals {
 
 impl TicketAuthorizer {
     pub(crate) fn new(node: NodeId, site: String, clock: Clock) -> Self {
-        let verifier = Arc::new(RwLock::new(TicketVerifier::new(node.clone(), site.clone(), is_signed)));
+        let verifier = Arc::new(RwLock::new(TicketVerifier::new(node.clone(), site, is_signed)));
         let revoked = RevocationWatch::of(Arc::clone(&verifier));
         let (refusals, used, arrivals) = (Mutex::default(), Arc::default(), ActiveWrites::default());
-        Self { node, site, clock, verifier, used, refusals, revocations: revoked, active_writes: arrivals }
+        Self { node, clock, verifier, used, refusals, revocations: revoked, active_writes: arrivals }
     }
 
     /// The writes that are under way with tickets.
@@ -153,11 +151,6 @@ impl TicketAuthorizer {
     /// Refuses a range that a ticket does not cover.
     pub(crate) fn refuse_range(&self, bearer: &Bearer, message: String) -> NodeError {
         self.refuse(bearer, TicketFault::OtherRight, message)
-    }
-
-    /// The site of this node, as its settings say.
-    pub(crate) fn site(&self) -> &str {
-        &self.site
     }
 
     /// The present time, by which tickets are judged.

@@ -37,7 +37,7 @@ impl From<NodeError> for CopyFailed {
 /// Makes a copy of a slice; if it is here already, that is a success at once.
 pub(crate) async fn copy(context: &NodeContext, order: CopyOrder) -> Result<SliceMetadata, CopyFailed> {
     let slice = order.header.slice;
-    let store = Arc::clone(&context.store);
+    let store = Arc::clone(&context.storage.slices);
     let held = blocking("looking for a slice", move || {
         if !store.contains(slice) {
             return Ok(None);
@@ -47,7 +47,7 @@ pub(crate) async fn copy(context: &NodeContext, order: CopyOrder) -> Result<Slic
     let held = match held.await {
         Ok(held) => held,
         // The copy here is bad. The next order finds it in quarantine.
-        Err(error) => return Err(context.quarantine_if_corrupt(slice, error).await.into()),
+        Err(error) => return Err(context.storage.quarantine_if_corrupt(slice, error).await.into()),
     };
     if let Some(held) = held {
         return Ok(held);
@@ -64,9 +64,9 @@ pub(crate) async fn copy(context: &NodeContext, order: CopyOrder) -> Result<Slic
 
 async fn copy_small(context: &NodeContext, order: CopyOrder) -> Result<SliceWriter, NodeError> {
     let CopyOrder { header, bytes, from, pace } = order;
-    let (store, slice) = (Arc::clone(&context.store), header.slice);
+    let (store, slice) = (Arc::clone(&context.storage.slices), header.slice);
     let writer = blocking("beginning a copy", move || Ok(store.begin(header)?)).await?;
-    fetch(context, &from, slice, 0..bytes, pace, writer).await
+    fetch(&context.peers, &from, slice, 0..bytes, pace, writer).await
 }
 
 /// Fetches the missing bytes.
@@ -82,14 +82,14 @@ async fn go_on(context: &NodeContext, order: CopyOrder) -> Result<SliceWriter, C
     if here > 0 {
         tracing::info!(%slice, bytes = here, from = %from.node, "a broken copy is gone on with");
     }
-    let (peer, mut stream) = match begin_reading(context, &from, slice, here..bytes, pace).await {
+    let (peer, mut stream) = match begin_reading(&context.peers, &from, slice, here..bytes, pace).await {
         Ok(begun) => begun,
         Err(error) => return Err(CopyFailed { error, kept_bytes: save_partial(writer, Some(turn)).await }),
     };
     let mut sent = ConnectionSource { stream: &mut stream, limiter: &LimiterChain::unlimited(), stall: STALL_MAX };
     match receive_pipeline::receive_slice(&mut sent, writer, &mut None, None, turn.replaced()).await? {
         (writer, ReceiveEnd::Complete) => {
-            context.connections.release(peer, stream);
+            context.peers.connections.release(peer, stream);
             Ok(writer)
         }
         (writer, ReceiveEnd::Interrupted(error)) => {

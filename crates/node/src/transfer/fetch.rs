@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use crate::{
     NodeError,
-    node_context::NodeContext,
     transfer::{
         connection_pool::Peer,
         frame_pipe::{FrameSink, STALL_MAX, receive_frames},
+        peers::Peers,
     },
 };
 use net::{NetError, transfer::TransferStream};
@@ -23,39 +23,39 @@ use protocol::{
 /// Reads a range of a slice of another node into `sink`, up to the slice's end where the range goes beyond it. The
 /// other node sends it at this pace.
 pub(crate) async fn fetch<S: FrameSink>(
-    context: &NodeContext,
+    peers: &Peers,
     from: &Source,
     slice: SliceId,
     range: Range<u64>,
     pace: TransferQos,
     sink: S,
 ) -> Result<S, NodeError> {
-    let (peer, mut stream) = begin_reading(context, from, slice, range, pace).await?;
+    let (peer, mut stream) = begin_reading(peers, from, slice, range, pace).await?;
     // The sender cuts the connection when it cannot give all that it announced.
     // With its own ticket the other node pays for the way; one that a client has handed to us says nothing of where we
     // are.
     let pays = from.ticket.delegation.is_some();
-    let crossing = context.site_limiters.for_transfer(pays.then_some(from.place.site.as_str()), TransferQos::default());
+    let crossing = peers.site_limiters.for_transfer(pays.then_some(from.place.site.as_str()), TransferQos::default());
     let sink = receive_frames(&mut stream, sink, crossing.limiter(), STALL_MAX).await?;
-    context.connections.release(peer, stream);
+    peers.connections.release(peer, stream);
     Ok(sink)
 }
 
 /// Asks a node for a range; its frames are the next that come over the connection.
 pub(crate) async fn begin_reading(
-    context: &NodeContext,
+    peers: &Peers,
     from: &Source,
     slice: SliceId,
     range: Range<u64>,
     pace: TransferQos,
 ) -> Result<(Peer, TransferStream), NodeError> {
-    let peer = Peer::of(from, context.tickets.site());
+    let peer = Peer::of(from, &peers.site);
     let request = TransferRequest::Read { ticket: from.ticket.clone(), slice, from: range.start, until: range.end };
-    let (stream, reply) = send_request_paced(context, &peer, pace, &request).await?;
+    let (stream, reply) = send_request_paced(peers, &peer, pace, &request).await?;
     match reply {
         TransferReply::Reading { .. } => Ok((peer, stream)),
         TransferReply::Refused(refusal) => {
-            context.connections.release(peer, stream);
+            peers.connections.release(peer, stream);
             Err(NodeError::Refused(refusal))
         }
         other => Err(unexpected_reply(peer, "read a slice", &other)),
@@ -64,27 +64,27 @@ pub(crate) async fn begin_reading(
 
 /// Sends a request to a node, over a kept connection if there is a good one, and gives the first answer.
 pub(crate) async fn send_request(
-    context: &NodeContext,
+    peers: &Peers,
     peer: &Peer,
     request: &TransferRequest,
 ) -> Result<(TransferStream, TransferReply), NodeError> {
-    send_request_paced(context, peer, TransferQos::default(), request).await
+    send_request_paced(peers, peer, TransferQos::default(), request).await
 }
 
 /// The same for a request whose bytes are to come at this pace.
 pub(crate) async fn send_request_paced(
-    context: &NodeContext,
+    peers: &Peers,
     peer: &Peer,
     pace: TransferQos,
     request: &TransferRequest,
 ) -> Result<(TransferStream, TransferReply), NodeError> {
-    if let Some(mut stream) = context.connections.take_idle(peer) {
+    if let Some(mut stream) = peers.connections.take_idle(peer) {
         // Every request may be repeated, so a connection that the peer has closed meanwhile costs only this try.
         if let Ok(reply) = exchange_paced(&mut stream, pace, request).await {
             return Ok((stream, reply));
         }
     }
-    let mut stream = context.connections.dial(peer).await?;
+    let mut stream = peers.connections.dial(peer).await?;
     if peer.is_plain
         && let TransferRequest::Read { ticket, .. } | TransferRequest::Write { ticket, .. } = request
     {
@@ -97,7 +97,7 @@ pub(crate) async fn send_request_paced(
         // A connection that other conversations have used may be dead without our knowing, as where the peer was
         // started again. The first word shows it, and the next try gets one that is new.
         Err(NodeError::Net(NetError::Closed { .. } | NetError::Broken { .. })) if stream.is_shared() => {
-            let mut stream = context.connections.dial(peer).await?;
+            let mut stream = peers.connections.dial(peer).await?;
             let reply = exchange_paced(&mut stream, pace, request).await?;
             Ok((stream, reply))
         }

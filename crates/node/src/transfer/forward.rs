@@ -97,16 +97,19 @@ async fn pass_on(
     mut words: mpsc::Receiver<ForwardMessage>,
 ) -> Result<(), NodeError> {
     let next = chain.remove(0);
-    let crossing = context.site_limiters.for_transfer(Some(&next.place.site), pace);
-    let peer = Peer::of(&next, context.tickets.site());
+    let crossing = context.peers.site_limiters.for_transfer(Some(&next.place.site), pace);
+    let peer = Peer::of(&next, &context.peers.site);
     let request = TransferRequest::Write { ticket: next.ticket, chain };
-    let (mut stream, reply) =
-        within(patience, "waiting for the next node of a chain", send_request_paced(context, &peer, pace, &request))
-            .await?;
+    let (mut stream, reply) = within(
+        patience,
+        "waiting for the next node of a chain",
+        send_request_paced(&context.peers, &peer, pace, &request),
+    )
+    .await?;
     match reply {
         TransferReply::Ready => {}
         TransferReply::Refused(refusal) => {
-            context.connections.release(peer, stream);
+            context.peers.connections.release(peer, stream);
             return Err(NodeError::Refused(refusal));
         }
         other => return Err(unexpected_reply(peer, "take a slice", &other)),
@@ -125,7 +128,7 @@ async fn pass_on(
                 let reply = async { Ok(stream.receive::<TransferReply>().await?) };
                 return match within(STALL_MAX, "waiting for the next node's sync", reply).await? {
                     TransferReply::Stored { .. } => {
-                        context.connections.release(peer, stream);
+                        context.peers.connections.release(peer, stream);
                         Ok(())
                     }
                     TransferReply::Refused(refusal) => Err(NodeError::Refused(refusal)),

@@ -29,7 +29,7 @@ pub(super) async fn list(
     if let Err(error) = context.tickets.import(bearer, ticket) {
         return refuse(stream, &error).await;
     }
-    let import = Arc::clone(&context.import);
+    let import = Arc::clone(&context.storage.import);
     match blocking("listing a folder", move || import.list(&folder, after.as_deref())).await {
         Ok((files, more)) => {
             stream.send(&TransferReply::Files { files, more }).await?;
@@ -52,7 +52,7 @@ pub(super) async fn import(
         Ok(allowed) => allowed,
         Err(error) => return refuse(stream, &error).await,
     };
-    let (import, store) = (Arc::clone(&context.import), Arc::clone(&context.store));
+    let (import, store) = (Arc::clone(&context.storage.import), Arc::clone(&context.storage.slices));
     let (heard, mut hear) = mpsc::channel(PROGRESS_MAX);
     let work = blocking("importing a file", move || {
         let mut told = 0;
@@ -96,7 +96,7 @@ pub(super) async fn unlink_original(
     if let Err(error) = context.tickets.import(bearer, ticket) {
         return refuse(stream, &error).await;
     }
-    let import = Arc::clone(&context.import);
+    let import = Arc::clone(&context.storage.import);
     match blocking("removing a name", move || import.unlink_original(&wanted.folder, &wanted.file, slice)).await {
         Ok(()) => {
             stream.send(&TransferReply::Ready).await?;

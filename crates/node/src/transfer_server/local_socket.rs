@@ -149,11 +149,11 @@ async fn open(
 ) -> Result<SliceReader, NodeError> {
     let allowed = context.tickets.read(bearer, ticket, slice)?;
     let Some(_turn) = wait_for_transfer_slot(context).await else { return Err(super::too_busy(context)) };
-    let store = Arc::clone(&context.store);
+    let store = Arc::clone(&context.storage.slices);
     let opened = blocking("opening a slice", move || Ok(store.open_slice(slice)?)).await;
     let reader = match opened {
         Ok(reader) => reader,
-        Err(error) => return Err(context.quarantine_if_corrupt(slice, error).await),
+        Err(error) => return Err(context.storage.quarantine_if_corrupt(slice, error).await),
     };
     if allowed.start > 0 || allowed.end < reader.metadata().bytes {
         let message = format!(
@@ -193,12 +193,12 @@ async fn recheck(
     context.tickets.read(bearer, ticket, slice)?;
     let Some(_turn) = wait_for_transfer_slot(context).await else { return Err(super::too_busy(context)) };
     let until = until.min(from.saturating_add(SUSPECT_BYTES_MAX));
-    let store = Arc::clone(&context.store);
+    let store = Arc::clone(&context.storage.slices);
     let looked = blocking("looking at suspect bytes", move || Ok(store.open_slice(slice)?.verify(from, until)?)).await;
     match looked {
         Ok(()) => tracing::warn!(%slice, from, until, "a client found bad bytes that are good here"),
         Err(error) => {
-            context.quarantine_if_corrupt(slice, error).await;
+            context.storage.quarantine_if_corrupt(slice, error).await;
         }
     }
     Ok(())

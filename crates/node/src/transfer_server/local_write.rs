@@ -48,7 +48,9 @@ pub(super) async fn store(
     stopping: &ShutdownToken,
 ) -> Result<(u64, Digest), NodeError> {
     let LocalUpload { ticket, chain, file, bytes } = upload;
-    let Some(_turn) = wait_for_slot(context, &context.transfer_slots).await else { return Err(too_busy(context)) };
+    let Some(_turn) = wait_for_slot(context, &context.limits.transfer_slots).await else {
+        return Err(too_busy(context));
+    };
     let (WriteGrant { header, user, resume, base, .. }, claim) = context.tickets.write(bearer, &ticket)?;
     let file = file.map(File::from).ok_or_else(|| wrong("no file came with the word"))?;
     let file = Arc::new(blocking("looking at a passed file", move || only_a_file(file)).await?);
@@ -62,7 +64,7 @@ pub(super) async fn store(
             (Some(turn), go_on(writer, &file).await?)
         }
         None => {
-            let store = Arc::clone(&context.store);
+            let store = Arc::clone(&context.storage.slices);
             (None, blocking("beginning a slice", move || Ok(store.begin(header)?)).await?)
         }
     };

@@ -36,7 +36,7 @@ use tokio::{
 
 use crate::{
     NodeError,
-    node_context::{GaugeGuard, NodeContext},
+    node_context::{NodeContext, gauge::GaugeGuard},
     task::{self, DriverIdentity},
 };
 use read::{OPEN_IDLE_MAX, OpenSlices};
@@ -292,7 +292,7 @@ async fn answer(
             Box::pin(import_request::unlink_original(context, stream, bearer, &ticket, wanted, slice)).await
         }
         TransferRequest::Pull(wanted) => {
-            let Some(_turn) = acquire_slot_of(context, &context.pull_slots, stream).await? else {
+            let Some(_turn) = acquire_slot_of(context, &context.limits.pull_slots, stream).await? else {
                 return Ok(AfterRequest::Next);
             };
             Box::pin(pull_request::pull(
@@ -364,7 +364,7 @@ struct TransferSlot {
 
 /// Waits for a slot; if none is free in time, the peer is told to come back.
 async fn acquire_slot(context: &NodeContext, stream: &mut TransferStream) -> Result<Option<TransferSlot>, NodeError> {
-    acquire_slot_of(context, &context.transfer_slots, stream).await
+    acquire_slot_of(context, &context.limits.transfer_slots, stream).await
 }
 
 /// The same for a writer; a node that forwards a slice has slots of its own.
@@ -372,7 +372,11 @@ async fn acquire_write_slot(
     context: &NodeContext,
     stream: &mut TransferStream,
 ) -> Result<Option<TransferSlot>, NodeError> {
-    let turns = if stream.peer_fingerprint().is_some() { &context.forward_slots } else { &context.transfer_slots };
+    let turns = if stream.peer_fingerprint().is_some() {
+        &context.limits.forward_slots
+    } else {
+        &context.limits.transfer_slots
+    };
     acquire_slot_of(context, turns, stream).await
 }
 
@@ -390,12 +394,12 @@ async fn acquire_slot_of(
 
 /// Waits for a slot, but not for ever.
 async fn wait_for_transfer_slot(context: &NodeContext) -> Option<TransferSlot> {
-    wait_for_slot(context, &context.transfer_slots).await
+    wait_for_slot(context, &context.limits.transfer_slots).await
 }
 
 async fn wait_for_slot(context: &NodeContext, turns: &Arc<Semaphore>) -> Option<TransferSlot> {
     match timeout(SLOT_WAIT_MAX, Arc::clone(turns).acquire_owned()).await {
-        Ok(Ok(permit)) => Some(TransferSlot { _permit: permit, _counted: context.transfers_running.count() }),
+        Ok(Ok(permit)) => Some(TransferSlot { _permit: permit, _counted: context.limits.transfers_running.count() }),
         _ => None,
     }
 }

@@ -37,7 +37,7 @@ pub(super) async fn piece(
         let message = format!("the ticket is for job {job}, and the piece for job {}", piece.bucket.job);
         return refuse(stream, &NodeError::refused(Reason::NoRight, message)).await;
     }
-    let buckets = Arc::clone(&context.buckets);
+    let buckets = Arc::clone(&context.storage.buckets);
     let writer = match blocking("beginning a piece", move || buckets.begin(piece, bytes)).await {
         Ok(BeginOutcome::Writer(writer)) => writer,
         Ok(BeginOutcome::Taken) => {
@@ -45,7 +45,7 @@ pub(super) async fn piece(
             return Ok(AfterRequest::Next);
         }
         Err(error) => {
-            context.note_disk_error(&error);
+            context.storage.note_disk_error(&error);
             return refuse(stream, &error).await;
         }
     };
@@ -54,7 +54,7 @@ pub(super) async fn piece(
         Ok(writer) => writer,
         Err(ReceiveError::Stream(error)) => return Err(error),
         Err(ReceiveError::Sink(error)) => {
-            context.note_disk_error(&error);
+            context.storage.note_disk_error(&error);
             return refuse_midway(stream, &error).await;
         }
     };

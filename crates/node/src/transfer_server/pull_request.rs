@@ -21,12 +21,12 @@ use super::{
 };
 use crate::{
     NodeError, blocking,
+    disks::upload_locks::UploadLock,
     node_context::NodeContext,
     tickets::WriteClaim,
     transfer::{
         forward::{Forward, READY_TIME_MAX, report_forward_failed},
-        pull::{PullSource, pull_control::PullControl},
-        upload_locks::UploadLock,
+        pull::{PullSource, foreign_cloud::ForeignCloudClient, pull_control::PullControl},
     },
 };
 
@@ -53,11 +53,13 @@ pub(super) async fn pull(
         let message = "a copy cannot be appended to what is there; copy it to a path of its own";
         return refuse(stream, &NodeError::refused(Reason::Invalid, message)).await;
     }
-    let abroad =
-        match authority.map(|authority| context.foreign_clouds.open_client(&context.node, &authority)).transpose() {
-            Ok(abroad) => abroad,
-            Err(error) => return refuse(stream, &error).await,
-        };
+    let abroad = match authority
+        .map(|authority| ForeignCloudClient::open(context.peers.foreign_clouds, &context.node, &authority))
+        .transpose()
+    {
+        Ok(abroad) => abroad,
+        Err(error) => return refuse(stream, &error).await,
+    };
     let puller = match &abroad {
         Some(abroad) => Delegate::Key(abroad.key()),
         None => Delegate::Node(context.node.clone()),
@@ -112,7 +114,7 @@ async fn begin(
     bytes: u64,
 ) -> Result<(SliceWriter, Option<UploadLock>), NodeError> {
     let Some(key) = key else {
-        let store = Arc::clone(&context.store);
+        let store = Arc::clone(&context.storage.slices);
         return Ok((blocking("beginning a copy", move || Ok(store.begin(header)?)).await?, None));
     };
     let (turn, writer) = begin_resumable(context, header, key).await?;

@@ -53,7 +53,7 @@ pub(super) async fn read(
             return refuse(stream, &error).await;
         }
     };
-    let crossing = context.site_limiters.for_transfer(remote_site(bearer, &shown).as_deref(), pace);
+    let crossing = context.peers.site_limiters.for_transfer(remote_site(bearer, &shown).as_deref(), pace);
     let limiter = crossing.limiter();
     let reading = TransferReply::Reading { bytes: first.payload.len() as u64 + (source.until - source.next) };
     let sent = async {
@@ -84,11 +84,11 @@ async fn recheck_if_corrupt(context: &NodeContext, slice: SliceId, range: Range<
     if !is_corrupt(&error) {
         return error;
     }
-    let store = Arc::clone(&context.store);
+    let store = Arc::clone(&context.storage.slices);
     let looked =
         blocking("looking at bad bytes again", move || Ok(store.open_slice(slice)?.verify(range.start, range.end)?));
     if let Err(found) = looked.await {
-        context.quarantine_if_corrupt(slice, found).await;
+        context.storage.quarantine_if_corrupt(slice, found).await;
     }
     error
 }
@@ -116,7 +116,7 @@ async fn begin(
         Some(known) => known.clone(),
         None => context.tickets.read(bearer, &ticket, slice)?,
     };
-    let until = context.store.bytes_of(slice).map_or(range.end, |bytes| range.end.min(bytes));
+    let until = context.storage.slices.bytes_of(slice).map_or(range.end, |bytes| range.end.min(bytes));
     if range.start < allowed.start || until > allowed.end {
         return Err(context.tickets.refuse_range(bearer, out_of_range(slice, &allowed)));
     }
@@ -133,7 +133,7 @@ async fn begin(
     let (source, frame) = match opened {
         Some(source) if is_filled => (source, frame),
         opened => {
-            let (store, may_read) = (Arc::clone(&context.store), allowed.clone());
+            let (store, may_read) = (Arc::clone(&context.storage.slices), allowed.clone());
             blocking("reading a slice", move || {
                 let mut source = match opened {
                     Some(source) => source,
@@ -302,7 +302,7 @@ mod tests {
             delegation: None,
         };
         let (revoked, mut open) = (RevocationWatch::default(), OpenSlices::default());
-        let reader = || Arc::new(made.context.store.open_slice(SliceId(1)).unwrap());
+        let reader = || Arc::new(made.context.storage.slices.open_slice(SliceId(1)).unwrap());
         open.keep(ticket("ann"), SliceId(1), 0..9, reader());
         open.keep(ticket("bob"), SliceId(2), 0..9, reader());
         assert_eq!(open.find(&revoked, &ticket("ann"), SliceId(1)), Some(0..9));

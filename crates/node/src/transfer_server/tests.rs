@@ -23,20 +23,25 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::{
     bucket::BucketStore,
+    disks::{import::ImportFolders, scrub_statuses::ScrubStatuses, storage::Storage, upload_locks::UploadLocks},
     metadata_mirror::MetadataMirror,
-    node_context::Gauge,
+    node_context::{
+        event::{Event, EventSender},
+        gauge::Gauge,
+    },
     rules::NodeCompletion,
-    server::Event,
     task::{
         driver_process::DriverProgram,
         fair_scheduler::{FairScheduler, FairSharing},
+        spes::Spes,
     },
     tickets::TicketAuthorizer,
     transfer::{
         connection_pool::ConnectionPool,
-        pull::{address_policy::AddressPolicy, foreign_cloud::ForeignCloudPolicy},
+        peers::Peers,
+        pull::{address_policy::AddressPolicy, foreign_cloud_policy::ForeignCloudPolicy},
         site_limiters::SiteLimiters,
-        upload_locks::UploadLocks,
+        transfer_limits::TransferLimits,
     },
 };
 
@@ -60,45 +65,50 @@ pub(crate) fn fixture() -> Fixture {
     tickets.set_keys(signer.public_keys());
     let authority = Authority::create("test").unwrap();
     let identity = TlsIdentity::client(authority.certificate_pem()).unwrap();
-    let (sender, events) = mpsc::channel(16);
+    let (sender, events) = EventSender::channel();
     let kept = Arc::new(MemoryDisk::new(2));
-    let hands = NodeContext {
+    let context = NodeContext {
         node,
-        buckets: Arc::new(BucketStore::new(Arc::clone(&store))),
-        store,
-        scrub_statuses: crate::disks::scrub::ScrubStatuses::default(),
-        mirror: Arc::new(
-            MetadataMirror::from_journal(store::Journal::open_on(kept, Path::new("/kept.redb")).unwrap()).unwrap(),
-        ),
-        import: Arc::new(crate::disks::import::ImportFolders::new(Path::new("/node"), &[])),
         tickets,
-        connections: ConnectionPool::new(Carriers::new(identity, CarrierSettings::default())),
-        transfer_slots: Arc::new(Semaphore::new(1)),
-        forward_slots: Arc::new(Semaphore::new(1)),
-        pull_slots: Arc::new(Semaphore::new(1)),
-        transfers_running: Gauge::default(),
-        foreign_clouds: ForeignCloudPolicy {
-            from: ThirdPartyFrom::Any,
-            addresses: AddressPolicy::of(([127, 0, 0, 1], 9).into()),
-            carrier: protocol::CarrierChoice::Auto,
-            controller: protocol::ControllerKind::Udt,
+        storage: Storage {
+            buckets: Arc::new(BucketStore::new(Arc::clone(&store))),
+            slices: store,
+            scrub_statuses: ScrubStatuses::default(),
+            mirror: Arc::new(
+                MetadataMirror::from_journal(store::Journal::open_on(kept, Path::new("/kept.redb")).unwrap()).unwrap(),
+            ),
+            import: Arc::new(ImportFolders::new(Path::new("/node"), &[])),
+            upload_locks: UploadLocks::default(),
+            events: sender.clone(),
         },
-        site_limiters: SiteLimiters::default(),
-        upload_locks: UploadLocks::default(),
-        drivers: DriverProgram {
-            executable: "none".into(),
-            master: "127.0.0.1:1".parse().unwrap(),
-            authority: String::new(),
+        peers: Peers {
+            site: "uic".into(),
+            connections: ConnectionPool::new(Carriers::new(identity, CarrierSettings::default())),
+            foreign_clouds: ForeignCloudPolicy {
+                from: ThirdPartyFrom::Any,
+                addresses: AddressPolicy::of(([127, 0, 0, 1], 9).into()),
+                carrier: protocol::CarrierChoice::Auto,
+                controller: protocol::ControllerKind::Udt,
+            },
+            site_limiters: SiteLimiters::default(),
         },
-        spe: SpeProgram { executable: "none".into(), arguments: vec![] },
-        sandbox: Arc::new(Sandbox::new(&SandboxSettings::default())),
-        spe_slots: FairScheduler::new(clock, 1, FairSharing { user_max: u32::MAX, weights: BTreeMap::new() }),
-        spes_running: Gauge::default(),
-        spe_processes: Arc::new(Semaphore::new(1)),
+        limits: TransferLimits::new(1),
+        spes: Spes {
+            program: SpeProgram { executable: "none".into(), arguments: vec![] },
+            drivers: DriverProgram {
+                executable: "none".into(),
+                master: "127.0.0.1:1".parse().unwrap(),
+                authority: String::new(),
+            },
+            sandbox: Arc::new(Sandbox::new(&SandboxSettings::default())),
+            slots: FairScheduler::new(clock, 1, FairSharing { user_max: u32::MAX, weights: BTreeMap::new() }),
+            running: Gauge::default(),
+            processes: Arc::new(Semaphore::new(1)),
+        },
         events: sender,
     };
     Fixture {
-        context: Arc::new(hands),
+        context: Arc::new(context),
         disk,
         signer,
         holder: HolderKeyPair::generate(),
@@ -153,9 +163,9 @@ impl Fixture {
     async fn connect(&self) -> TransferStream {
         let (here, there) = tokio::io::duplex(64 * 1024);
         let end = |stream| TransferStream::in_memory(Box::new(stream), ([127, 0, 0, 1], 9).into(), None, [1; 32]);
-        let (hands, stream, stopping) = (Arc::clone(&self.context), end(there), self.stop.token());
+        let (context, stream, stopping) = (Arc::clone(&self.context), end(there), self.stop.token());
         let room = Arc::new(Semaphore::new(1));
-        tokio::spawn(async move { answer_requests(&hands, stream, &room, &stopping).await });
+        tokio::spawn(async move { answer_requests(&context, stream, &room, &stopping).await });
         let mut here = end(here);
         let proof = self.holder.prove(&here).unwrap();
         here.queue(&TransferRequest::ProveKey { key: self.holder.public(), proof }).await.unwrap();
@@ -180,7 +190,7 @@ async fn a_full_disk_sends_the_writer_elsewhere_and_keeps_the_connection() {
     made.disk.set_free_bytes(1_000_000);
     let full = put(&mut stream, made.write_ticket(1), 3_000_000).await;
     assert!(matches!(&full, TransferReply::Refused(why) if why.status() == Status::Unavailable), "{full:?}");
-    assert!(made.context.store.held().is_empty());
+    assert!(made.context.storage.slices.held().is_empty());
     let stored = put(&mut stream, made.write_ticket(2), 300_000).await;
     assert!(
         matches!(stored, TransferReply::Stored { bytes: 300_000, .. }),
@@ -196,7 +206,7 @@ async fn a_request_that_gets_no_turn_is_told_to_come_back() {
     let (mut slow, mut second) = (made.connect().await, made.connect().await);
     slow.send(&TransferRequest::Write { ticket: made.write_ticket(1), chain: vec![] }).await.unwrap();
     assert_eq!(slow.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
-    assert_eq!(made.context.transfers_running.value(), 1);
+    assert_eq!(made.context.limits.transfers_running.value(), 1);
     let ticket = made.ticket(TicketRight::Read { slice: SliceId(1), from: 0, until: 10 });
     let request = TransferRequest::Read { ticket, slice: SliceId(1), from: 0, until: 10 };
     second.send(&request).await.unwrap();
@@ -253,7 +263,7 @@ async fn a_check_reads_the_whole_slice_and_a_bad_one_is_quarantined_and_reported
     let read = |until| TicketRight::Read { slice: SliceId(1), from: 0, until };
     let mut stream = made.connect().await;
     let (told, verified) = verify(&mut stream, made.ticket(read(20_000_000))).await;
-    let digest = made.context.store.held()[0].metadata.digest;
+    let digest = made.context.storage.slices.held()[0].metadata.digest;
     assert_eq!((told, verified), (16 << 20, TransferReply::Verified { digest }));
     let (_, part) = verify(&mut stream, made.ticket(read(19_999_999))).await;
     assert!(matches!(&part, TransferReply::Refused(why) if why.status() == Status::Refused), "{part:?}");
@@ -362,7 +372,7 @@ async fn a_node_sends_no_faster_than_it_is_asked_to_and_the_next_request_is_free
 async fn a_clients_reads_and_writes_keep_to_the_nodes_share_of_the_link_limit() {
     let mut fixture = fixture();
     let share = |site: &str| LinkShare { site: site.into(), rate_bytes_per_second: 100_000 };
-    fixture.context.site_limiters.set_shares(&[share("jhu"), share("starlight")]);
+    fixture.context.peers.site_limiters.set_shares(&[share("jhu"), share("starlight")]);
     let begun = tokio::time::Instant::now();
     fixture.store(1, 3_000_000).await;
     let wrote = begun.elapsed();
@@ -375,14 +385,14 @@ async fn a_clients_reads_and_writes_keep_to_the_nodes_share_of_the_link_limit() 
         bytes += frame.payload.len();
         if bytes > 1_500_000 && begun.elapsed() < Duration::from_secs(20) {
             // It holds at once for what is under way.
-            fixture.context.site_limiters.set_shares(&[]);
+            fixture.context.peers.site_limiters.set_shares(&[]);
         }
     }
     let read = begun.elapsed();
     assert_eq!(bytes, 3_000_000);
     assert!((Duration::from_secs(28)..Duration::from_secs(31)).contains(&wrote), "{wrote:?}");
     assert!((Duration::from_secs(14)..Duration::from_secs(17)).contains(&read), "{read:?}");
-    assert_eq!(fixture.context.site_limiters.uses(), []);
+    assert_eq!(fixture.context.peers.site_limiters.uses(), []);
 }
 
 // Promise 27.

@@ -21,7 +21,7 @@ pub(super) async fn verify(
     let mut check = match begin(context, bearer, ticket, slice).await {
         Ok(check) => check,
         Err(error) => {
-            let error = context.quarantine_if_corrupt(slice, error).await;
+            let error = context.storage.quarantine_if_corrupt(slice, error).await;
             return refuse(stream, &error).await;
         }
     };
@@ -40,7 +40,7 @@ pub(super) async fn verify(
                 return Ok(AfterRequest::Next);
             }
             Err(error) => {
-                let error = context.quarantine_if_corrupt(slice, error).await;
+                let error = context.storage.quarantine_if_corrupt(slice, error).await;
                 return refuse(stream, &error).await;
             }
         }
@@ -54,7 +54,7 @@ async fn begin(
     slice: SliceId,
 ) -> Result<SliceCheck, NodeError> {
     let allowed = context.tickets.read(bearer, ticket, slice)?;
-    let store = Arc::clone(&context.store);
+    let store = Arc::clone(&context.storage.slices);
     let reader = blocking("opening a slice", move || Ok(store.open_slice(slice)?)).await?;
     if allowed.start > 0 || allowed.end < reader.metadata().bytes {
         let message = format!("the ticket allows bytes {} to {} of slice {slice}", allowed.start, allowed.end);

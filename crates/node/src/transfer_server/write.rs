@@ -25,6 +25,7 @@ use tokio::time::{sleep, timeout};
 use super::{AfterRequest, refuse};
 use crate::{
     NodeError, blocking,
+    disks::upload_locks::UploadLock,
     node_context::NodeContext,
     rules::NodeCompletion,
     tickets::WriteClaim,
@@ -33,7 +34,6 @@ use crate::{
         frame_pipe::{FrameSink, UPLOAD_STALL_MAX, drain},
         receive_pipeline::{self, AsyncFrameSource, ConnectionSource, ReceiveEnd},
         site_limiters::remote_site,
-        upload_locks::UploadLock,
     },
 };
 
@@ -63,12 +63,12 @@ pub(super) async fn write(
     let far = if bearer.is_role() { None } else { remote_site(bearer, &ticket) };
     let priority = pace.priority;
     let crossing =
-        context.site_limiters.for_transfer(far.as_deref(), TransferQos { rate_bytes_per_second: None, priority });
+        context.peers.site_limiters.for_transfer(far.as_deref(), TransferQos { rate_bytes_per_second: None, priority });
     let toll = crossing.limiter();
     match (resume, base) {
         (_, Some(base)) => {
             // The next node copies the same bytes at the same time.
-            let bytes = context.store.bytes_of(base).unwrap_or(0);
+            let bytes = context.storage.slices.bytes_of(base).unwrap_or(0);
             let patience = READY_TIME_MAX + Duration::from_secs(bytes / BASE_BYTES_PER_SECOND_MIN);
             let forward = Forward::begin(context, slice, chain, priority, patience);
             match begin_with(context, header, base).await {
@@ -95,7 +95,7 @@ pub(super) async fn write(
         }
         (None, None) => {
             let forward = Forward::begin(context, slice, chain, priority, READY_TIME_MAX);
-            let store = Arc::clone(&context.store);
+            let store = Arc::clone(&context.storage.slices);
             match blocking("beginning a slice", move || Ok(store.begin(header)?)).await {
                 Ok(writer) => take(context, (stream, toll), (writer, forward, None), claim, stopping).await,
                 Err(error) => refuse(stream, &error).await,
@@ -187,7 +187,7 @@ pub(super) async fn finish(
     writer: SliceWriter,
     claim: WriteClaim,
 ) -> Result<(u64, Digest), NodeError> {
-    let store = Arc::clone(&context.store);
+    let store = Arc::clone(&context.storage.slices);
     let finished = blocking("finishing a slice", move || {
         let metadata = writer.finish(None)?;
         // Its disk may have failed meanwhile: then it is not acknowledged, although the writer met no error.
@@ -202,7 +202,7 @@ pub(super) async fn finish(
 
 /// A writer that begins with all bytes of another slice of this node.
 async fn begin_with(context: &NodeContext, header: SliceHeader, base: SliceId) -> Result<SliceWriter, NodeError> {
-    let store = Arc::clone(&context.store);
+    let store = Arc::clone(&context.storage.slices);
     let begun = blocking("copying what an append begins with", move || {
         let reader = store.open_slice(base)?;
         let mut writer = store.begin(header)?;
@@ -211,7 +211,7 @@ async fn begin_with(context: &NodeContext, header: SliceHeader, base: SliceId) -
     });
     let error = match begun.await {
         Ok(writer) => return Ok(writer),
-        Err(error) => context.quarantine_if_corrupt(base, error).await,
+        Err(error) => context.storage.quarantine_if_corrupt(base, error).await,
     };
     evict_partials_if_full(context, &error).await;
     Err(match error {
@@ -229,8 +229,8 @@ pub(crate) async fn begin_resumable(
     header: SliceHeader,
     key: PartialKey,
 ) -> Result<(UploadLock, SliceWriter), NodeError> {
-    let turn = context.upload_locks.acquire(key.clone()).await?;
-    let store = Arc::clone(&context.store);
+    let turn = context.storage.upload_locks.acquire(key.clone()).await?;
+    let store = Arc::clone(&context.storage.slices);
     let writer = blocking("beginning a slice", move || Ok(store.begin_resumable(header, key)?)).await?;
     Ok((turn, writer))
 }
@@ -286,7 +286,7 @@ pub(crate) async fn save_partial(writer: SliceWriter, turn: Option<UploadLock>) 
 /// If the disk is full, the kept parts of broken uploads go first.
 pub(super) async fn evict_partials_if_full(context: &NodeContext, error: &NodeError) {
     if error.is_full() {
-        let store = Arc::clone(&context.store);
+        let store = Arc::clone(&context.storage.slices);
         let _ = blocking("making room", move || Ok(store.drop_idle_partials(Duration::ZERO))).await;
     }
 }

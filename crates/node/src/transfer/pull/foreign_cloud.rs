@@ -13,7 +13,7 @@ use net::{
     transfer::{CarrierSettings, Carriers, Locality, QuicSettings, TransferStream},
 };
 use protocol::{
-    CarrierChoice, ControllerKind, NodeId, Reason, SliceId, TransferQos,
+    NodeId, Reason, SliceId, TransferQos,
     message::{
         client_master::Source,
         transfer::{AUTHORITY_BYTES_MAX, TransferReply, TransferRequest},
@@ -22,7 +22,7 @@ use protocol::{
 };
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::address_policy::AddressPolicy;
+use super::{address_policy::AddressPolicy, foreign_cloud_policy::ForeignCloudPolicy};
 use crate::{
     NodeError,
     transfer::{
@@ -30,37 +30,6 @@ use crate::{
         fetch::{exchange_paced, unexpected_reply},
     },
 };
-
-/// The operator's rules on copies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ForeignCloudPolicy {
-    pub(crate) from: ThirdPartyFrom,
-    pub(crate) addresses: AddressPolicy,
-    pub(crate) carrier: CarrierChoice,
-    pub(crate) controller: ControllerKind,
-}
-
-impl ForeignCloudPolicy {
-    /// A client into the cloud of this authority, for one copy.
-    pub(crate) fn open_client(self, node: &NodeId, authority: &str) -> Result<ForeignCloudClient, NodeError> {
-        if self.from == ThirdPartyFrom::OwnCloud {
-            let message = format!(
-                "node {node} copies nothing from other clouds, as its setting `third_party_from` says; fetch the file with \
-                 `sector get` and store it with `sector put`"
-            );
-            return Err(NodeError::refused(Reason::NotPermitted, message));
-        }
-        if authority.len() > AUTHORITY_BYTES_MAX {
-            let message = format!("the other cloud's authority has more than {AUTHORITY_BYTES_MAX} bytes");
-            return Err(NodeError::refused(Reason::Invalid, message));
-        }
-        let identity = TlsIdentity::client(authority)?;
-        let quic = QuicSettings { controller: self.controller, ..QuicSettings::default() };
-        let carriers =
-            Carriers::new(identity, CarrierSettings { choice: self.carrier, quic, cached_peers: Vec::new() });
-        Ok(ForeignCloudClient { carriers, holder: HolderKeyPair::generate(), addresses: self.addresses, idle: None })
-    }
-}
 
 /// A client of another cloud, for one copy.
 pub(crate) struct ForeignCloudClient {
@@ -72,6 +41,26 @@ pub(crate) struct ForeignCloudClient {
 }
 
 impl ForeignCloudClient {
+    /// A client into the cloud of this authority, for one copy.
+    pub(crate) fn open(policy: ForeignCloudPolicy, node: &NodeId, authority: &str) -> Result<Self, NodeError> {
+        if policy.from == ThirdPartyFrom::OwnCloud {
+            let message = format!(
+                "node {node} copies nothing from other clouds, as its setting `third_party_from` says; fetch the file with \
+                 `sector get` and store it with `sector put`"
+            );
+            return Err(NodeError::refused(Reason::NotPermitted, message));
+        }
+        if authority.len() > AUTHORITY_BYTES_MAX {
+            let message = format!("the other cloud's authority has more than {AUTHORITY_BYTES_MAX} bytes");
+            return Err(NodeError::refused(Reason::Invalid, message));
+        }
+        let identity = TlsIdentity::client(authority)?;
+        let quic = QuicSettings { controller: policy.controller, ..QuicSettings::default() };
+        let carriers =
+            Carriers::new(identity, CarrierSettings { choice: policy.carrier, quic, cached_peers: Vec::new() });
+        Ok(Self { carriers, holder: HolderKeyPair::generate(), addresses: policy.addresses, idle: None })
+    }
+
     /// The key to which tickets are assigned.
     pub(crate) fn key(&self) -> HolderKey {
         self.holder.public()
@@ -161,8 +150,7 @@ const REACH_TIME: Duration = Duration::from_secs(5);
 mod tests {
     #![allow(clippy::unwrap_used)]
     use net::identity::Authority;
-    use protocol::Status;
-    use protocol::{Place, ticket::SignedTicket};
+    use protocol::{CarrierChoice, ControllerKind, Place, Status, ticket::SignedTicket};
 
     use super::*;
 
@@ -174,7 +162,7 @@ mod tests {
             ForeignCloudPolicy { from: ThirdPartyFrom::Any, addresses: AddressPolicy::of(here), carrier, controller };
         let authority = Authority::create("other").unwrap();
         let node = NodeId::new("here").unwrap();
-        let mut abroad = borders.open_client(&node, authority.certificate_pem()).unwrap();
+        let mut abroad = ForeignCloudClient::open(borders, &node, authority.certificate_pem()).unwrap();
         // Nobody listens there any more, which the system reports at once.
         let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let source = Source {

@@ -4,6 +4,7 @@
 
 pub(crate) mod address_policy;
 pub(crate) mod foreign_cloud;
+pub(crate) mod foreign_cloud_policy;
 pub(crate) mod pull_control;
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc, time::Duration};
@@ -73,7 +74,7 @@ enum RangeOrigin {
 impl<'a> PullSource<'a> {
     /// Bytes `range` of a slice.
     pub(crate) fn new(
-        hands: &'a NodeContext,
+        context: &'a NodeContext,
         (bearer, talk): (&'a Bearer, &'a PullControl),
         abroad: Option<ForeignCloudClient>,
         slice: SliceId,
@@ -83,7 +84,7 @@ impl<'a> PullSource<'a> {
         let last = String::from("no node that holds it is up");
         talk.set_progress(start);
         Self {
-            context: hands,
+            context,
             bearer,
             control: talk,
             foreign_cloud: abroad,
@@ -142,10 +143,10 @@ impl<'a> PullSource<'a> {
         } else if source.node == self.context.node {
             RangeOrigin::LocalDisk(Some(self.open_here(source, self.at..until).await?))
         } else {
-            let (peer, stream) = begin_reading(self.context, source, self.slice, self.at..until, pace).await?;
+            let (peer, stream) = begin_reading(&self.context.peers, source, self.slice, self.at..until, pace).await?;
             // A node that reads with a client's ticket pays for the link (`site_limiters.rs`).
             let own = TransferQos { rate_bytes_per_second: None, priority: pace.priority };
-            let crossing = self.context.site_limiters.for_transfer(Some(&source.place.site), own);
+            let crossing = self.context.peers.site_limiters.for_transfer(Some(&source.place.site), own);
             RangeOrigin::Peer { peer, stream: Box::new(stream), crossing }
         };
         Ok(PullRange { source: source.clone(), until, pace, from })
@@ -154,7 +155,7 @@ impl<'a> PullSource<'a> {
     /// The slice lies on this node: the client itself presents the ticket for it.
     async fn open_here(&mut self, source: &Source, range: Range<u64>) -> Result<SliceSource, NodeError> {
         let allowed = self.context.tickets.read(self.bearer, &source.ticket, self.slice)?;
-        let (store, slice) = (Arc::clone(&self.context.store), self.slice);
+        let (store, slice) = (Arc::clone(&self.context.storage.slices), self.slice);
         blocking("reading a slice", move || {
             SliceSource::begin(Arc::new(store.open_slice(slice)?), slice, &range, &allowed)
         })
@@ -214,7 +215,7 @@ impl<'a> PullSource<'a> {
                 (*source, *frame) = (Some(reading), taken);
                 Ok(!frame.payload.is_empty())
             }
-            Err(error) => Err(self.context.quarantine_if_corrupt(self.slice, error).await),
+            Err(error) => Err(self.context.storage.quarantine_if_corrupt(self.slice, error).await),
         }
     }
 
@@ -251,7 +252,9 @@ impl AsyncFrameSource for PullSource<'_> {
                 Ok(None) => {
                     let PullRange { source, from, .. } = part;
                     match (from, &mut self.foreign_cloud) {
-                        (RangeOrigin::Peer { peer, stream, .. }, _) => self.context.connections.release(peer, *stream),
+                        (RangeOrigin::Peer { peer, stream, .. }, _) => {
+                            self.context.peers.connections.release(peer, *stream)
+                        }
                         (RangeOrigin::ForeignCloud(stream), Some(abroad)) => abroad.release(source, *stream),
                         (RangeOrigin::ForeignCloud(_) | RangeOrigin::LocalDisk(_), _) => {}
                     }
