@@ -3,7 +3,13 @@
 //! are counted here too, so that many short requests do not each get a burst of their own. It never sends or receives a
 //! byte itself.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use net::rate_limiter::{LimiterChain, RateLimiter};
 use protocol::{Priority, TransferQos, limits::FRAME_BYTES_MAX, rate_limit::RATE_BYTES_PER_SECOND_MIN};
@@ -13,13 +19,19 @@ use protocol::{Priority, TransferQos, limits::FRAME_BYTES_MAX, rate_limit::RATE_
 pub struct Throttle {
     limiter: Arc<RateLimiter>,
     priority: Priority,
+    /// Copies under way, which nodes make: each node knows only its own.
+    copies: Arc<AtomicUsize>,
 }
 
 impl Throttle {
     /// At most this many bytes per second in all (`None`: no limit), but never less than [`RATE_BYTES_PER_SECOND_MIN`].
     /// `priority` says which transfers go first if nodes must keep to a limit between sites.
     pub fn new(rate_bytes_per_second: Option<u64>, priority: Priority) -> Self {
-        Self { limiter: Arc::new(RateLimiter::new(rate_bytes_per_second.map(at_least))), priority }
+        Self {
+            limiter: Arc::new(RateLimiter::new(rate_bytes_per_second.map(at_least))),
+            priority,
+            copies: Arc::default(),
+        }
     }
 
     /// Sets another limit, even for transfers under way: at once if this client sends, and within some seconds if a
@@ -47,6 +59,12 @@ impl Throttle {
     pub(crate) fn qos_per_sender(&self, senders: usize) -> TransferQos {
         let share = |rate: u64| at_least(rate / senders.max(1) as u64);
         TransferQos { rate_bytes_per_second: self.rate_bytes_per_second().map(share), priority: self.priority }
+    }
+
+    /// Counts a copy that a node makes, until the share is dropped.
+    pub(crate) fn begin_copy(&self) -> CopyShare {
+        self.copies.fetch_add(1, Ordering::Relaxed);
+        CopyShare { throttle: self.clone() }
     }
 
     /// The limiters of this client's own bytes.
@@ -86,6 +104,24 @@ impl fmt::Debug for Throttle {
     }
 }
 
+/// One copy's share of a limit.
+pub(crate) struct CopyShare {
+    throttle: Throttle,
+}
+
+impl CopyShare {
+    /// The limit for this copy now: all copies under way share the whole.
+    pub(crate) fn qos(&self) -> TransferQos {
+        self.throttle.qos_per_sender(self.throttle.copies.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for CopyShare {
+    fn drop(&mut self) {
+        self.throttle.copies.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 fn at_least(rate: u64) -> u64 {
     rate.max(RATE_BYTES_PER_SECOND_MIN)
 }
@@ -111,5 +147,18 @@ mod tests {
         assert_eq!(throttle.rate_bytes_per_second(), Some(RATE_BYTES_PER_SECOND_MIN));
         throttle.set_rate(None);
         assert_eq!((throttle.senders_max(8), throttle.range_bytes(16 << 20, 8)), (8, 16 << 20));
+    }
+
+    // Promise 46.
+    #[test]
+    fn copies_that_nodes_make_at_the_same_time_share_the_limit() {
+        let throttle = Throttle::new(Some(8_000_000), Priority::Low);
+        let rate = |share: &CopyShare| share.qos().rate_bytes_per_second;
+        let first = throttle.begin_copy();
+        assert_eq!(rate(&first), Some(8_000_000));
+        let second = throttle.clone().begin_copy();
+        assert_eq!((rate(&first), rate(&second)), (Some(4_000_000), Some(4_000_000)));
+        drop(first);
+        assert_eq!(rate(&second), Some(8_000_000));
     }
 }

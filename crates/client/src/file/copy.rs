@@ -139,8 +139,8 @@ impl CopyAttempt<'_> {
             sources: named,
             authority: abroad.then(|| there.authority().to_owned()),
         });
-        let pace = client.throttle().qos_per_sender(1);
-        let opened = client.connections().open_reusing(None, target, pace, &request).await;
+        let share = client.throttle().begin_copy();
+        let opened = client.connections().open_reusing(None, target, share.qos(), &request).await;
         let (mut stream, mut reply) = opened.map_err(ClientError::net(what.clone()))?;
         let mut told = 0;
         let stored = loop {
@@ -153,7 +153,7 @@ impl CopyAttempt<'_> {
                         Some(to) => self.delegated_sources(&sources.refreshed(there).await, target, &to),
                         None => Vec::new(),
                     };
-                    let word = PullUpdate { qos: client.throttle().qos_per_sender(1), sources };
+                    let word = PullUpdate { qos: share.qos(), sources };
                     reply = exchange(&mut stream, &word).await.map_err(ClientError::net(what.clone()))?;
                 }
                 TransferReply::Stored { bytes, digest } => break (bytes, digest),
