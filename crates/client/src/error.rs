@@ -75,6 +75,12 @@ pub enum ClientError {
         /// The folder.
         path: SectorPath,
     },
+    /// A local folder is where a file is needed.
+    #[error("`{}` is a folder, not a file", folder.display())]
+    IsLocalFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A glob or another argument makes no sense.
     #[error("{0}")]
     Usage(String),
@@ -106,7 +112,7 @@ impl ClientError {
             Self::File { source, .. } | Self::Stream { source, .. } => reason_of(source),
             Self::Profile { reason, .. } => *reason,
             Self::Path(_) | Self::Id(_) | Self::Usage(_) => Reason::Invalid,
-            Self::IsFolder { .. } => Reason::IsFolder,
+            Self::IsFolder { .. } | Self::IsLocalFolder { .. } => Reason::IsFolder,
             Self::NoCopy { .. } => Reason::NoCopy,
             Self::Corrupt { .. } => Reason::Corrupt,
             Self::Unexpected { .. } => Reason::Failed,

@@ -22,6 +22,7 @@ pub mod rebuild;
 pub mod rights;
 pub mod session;
 pub mod throttle;
+pub mod tree;
 
 pub use admission::{AdmittedMachine, Decision, Newcomer, TrustAnchor};
 pub use browser_login::BrowserLogin;

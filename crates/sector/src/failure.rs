@@ -55,9 +55,15 @@ impl fmt::Display for Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&ClientError> for Failure {
+    fn from(error: &ClientError) -> Self {
         // A command that names a folder where it needs a file is used wrongly (2). Nothing exists in the place of
         // something else, as exit code 7 would say.
-        let is_misuse = matches!(error, ClientError::IsFolder { .. });
+        let is_misuse = matches!(error, ClientError::IsFolder { .. } | ClientError::IsLocalFolder { .. });
         Self::new(if is_misuse { Reason::Invalid } else { error.reason() }, error.to_string())
     }
 }
@@ -86,15 +92,6 @@ impl Failures {
         if let Err(failure) = result {
             say!("sector: {}", sanitize(&failure.message));
             self.first.get_or_insert(failure.reason);
-        }
-    }
-
-    /// As [`note`](Self::note), for one of several tasks.
-    pub(crate) fn note_task(&mut self, ended: Option<Result<Result<(), Failure>, tokio::task::JoinError>>) {
-        match ended {
-            None => {}
-            Some(Ok(result)) => self.note(result),
-            Some(Err(error)) => self.note(Err(Failure::failed(error.to_string()))),
         }
     }
 

@@ -6,6 +6,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod reading;
+mod writing;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -27,14 +28,14 @@ use protocol::{
     message::{
         access::{AclReply, AclRequest},
         client_master::{
-            Admitted, ClientReply, ClientRequest, Created, Entry, EntryKind, EntryStatus, FileContent, JobRecord,
-            ListPage, Located, Source, SpeNode,
+            Admitted, ClientReply, ClientRequest, Condition, Created, Entry, EntryKind, EntryStatus, FileContent,
+            JobRecord, ListPage, Located, Source, SpeNode,
         },
         history::{HistoryRequest, JobHistory},
         join::{JoinReply, JoinRequest, KEY_LABEL},
         request::{
-            AdmitJobRequest, CommitRequest, JobInputsRequest, ListRequest, LocateRequest, RemoveRequest, RenameRequest,
-            ReportJobRequest, StatRequest, SubmitHistoryRequest,
+            AdmitJobRequest, CommitRequest, JobInputsRequest, ListRequest, LocateRequest, MakeFolderRequest,
+            RemoveRequest, RenameRequest, ReportJobRequest, StatRequest, SubmitHistoryRequest,
         },
         spe::{
             AttemptId, BucketId, DeliveryOrder, FunctionFailure, OutputPlacement, PieceId, PieceResult, SealOrder,
@@ -103,6 +104,13 @@ pub(crate) struct World {
     refusal: Option<Refusal>,
     /// Renames that are done and then answered with this: the answer was lost, or somebody else did it first.
     pub(crate) renames_denied: VecDeque<Reason>,
+    /// Bytes of uploads that nodes have received.
+    pub(crate) received_bytes: u64,
+    /// Copies that nodes have begun, and how many of them must have before one goes on.
+    pub(crate) copies_now: usize,
+    pub(crate) copies_awaited: usize,
+    /// Nothing may be written to these paths.
+    pub(crate) closed_paths: BTreeSet<SectorPath>,
     /// How many commits are answered with "too much, try again", and not looked at.
     pub(crate) commits_deferred: u32,
     /// An unknown commit puts this file beside the next part.
@@ -307,11 +315,21 @@ impl World {
                 }
                 None => not_found(&path),
             },
+            ClientRequest::Create(create) if self.closed_paths.contains(&create.path) => {
+                ClientReply::Refused(Refusal::new(Reason::NoRight, format!("{} is closed", create.path)))
+            }
+            ClientRequest::Create(create)
+                if create.condition == Condition::Absent && self.entry(&create.path).is_some() =>
+            {
+                ClientReply::Refused(Refusal::new(Reason::Exists, format!("{} is there", create.path)))
+            }
             ClientRequest::Create(create) => {
                 let slice = self.add_slice(vec![]);
                 let lease = LeaseId(self.next);
                 self.leases.insert(lease, (create.path, slice, create.records));
-                let node = create.at.expect("a job says where its output lies");
+                // A job says where its output lies; an upload leaves it to the master.
+                let up = || self.nodes.iter().find(|(_, node)| node.address.is_some()).map(|(name, _)| name.clone());
+                let node = create.at.or_else(up).expect("a node is up");
                 match self.source(&node, slice.0.to_be_bytes().to_vec()) {
                     Some(target) => {
                         ClientReply::Created(Created { lease, slice, target, chain: vec![], base_bytes: 0 })
@@ -364,7 +382,11 @@ impl World {
                 self.history = Some(history);
                 ClientReply::Done
             }
-            ClientRequest::Abandon(_) | ClientRequest::Renew(_) => ClientReply::Done,
+            ClientRequest::MakeFolder(MakeFolderRequest { path, .. }) => {
+                self.log.push(format!("make folder {path}"));
+                ClientReply::Done
+            }
+            ClientRequest::Abandon(_) | ClientRequest::Renew(_) | ClientRequest::Logout(_) => ClientReply::Done,
             other => panic!("a driver does not ask {other:?}"),
         }
     }
@@ -499,6 +521,9 @@ async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: Transf
         Ok(Some(TransferRequest::Spe { .. })) => {}
         Ok(Some(TransferRequest::Read { slice, from, until, .. })) => {
             return reading::serve(&world, &node, stream, slice, from..until).await;
+        }
+        Ok(Some(first @ (TransferRequest::Write { .. } | TransferRequest::Pull(_)))) => {
+            return writing::serve(&world, &node, stream, first).await;
         }
         _ => return,
     }

@@ -6,40 +6,38 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use client::tree::UploadPlan;
 use protocol::{Reason, SectorPath};
 
-use crate::{
-    command::files::{Upload, uploads_below},
-    failure::Failure,
-};
+use crate::failure::Failure;
 
 /// The files to upload, below `to`.
-pub(super) fn uploads(folder: Option<&Path>, to: &SectorPath) -> Result<Vec<Upload>, Failure> {
+pub(super) fn uploads(folder: Option<&Path>, to: &SectorPath) -> Result<UploadPlan, Failure> {
     if let Some(folder) = folder {
         if !folder.is_dir() {
             return Err(Failure::new(Reason::NotFound, format!("`{}` is not a folder", folder.display())));
         }
-        let uploads = uploads_below(folder, to)?;
-        return if uploads.is_empty() {
+        let plan = UploadPlan::below(folder, to)?;
+        return if plan.files().is_empty() {
             Err(Failure::usage(format!("`{}` holds no files", folder.display())))
         } else {
-            Ok(uploads)
+            Ok(plan)
         };
     }
-    let mut uploads = Vec::new();
+    let mut plan = UploadPlan::default();
     for folder in crate_folders() {
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         // A crate whose name Sector does not accept is left out of the tour.
         let Ok(to) = to.join(name) else { continue };
-        uploads.extend(uploads_below(&folder, &to).unwrap_or_default());
+        plan.extend(UploadPlan::below(&folder, &to).unwrap_or_default());
     }
-    if uploads.is_empty() {
+    if plan.files().is_empty() {
         return Err(Failure::new(
             Reason::NotFound,
             "the sources of the crates are not on this machine; name a folder of texts with --input",
         ));
     }
-    Ok(uploads)
+    Ok(plan)
 }
 
 /// Where cargo has unpacked the crates of our lock file.

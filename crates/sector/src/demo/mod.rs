@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use client::{Client, Profile, PutOptions, SectorPath};
+use client::{Client, Profile, PutOptions, SectorPath, tree::UploadPlan};
 use protocol::Reason;
 
 use crate::{
@@ -27,8 +27,7 @@ pub(crate) async fn run(demo: Demo, global: &Global) -> Result<(), Failure> {
     let text = SectorPath::parse("/text")?;
     // Errors in the input are reported before anything starts.
     let uploads = input::uploads(demo.input.as_deref(), &text)?;
-    let text_bytes: u64 = uploads.iter().map(|upload| upload.bytes).sum();
-    check_room(&folder, text_bytes, demo.records)?;
+    check_room(&folder, uploads.bytes(), demo.records)?;
     let result = tokio::select! {
         result = tour(&demo, folder.clone(), uploads, global) => result,
         () = command::interrupted() => Err(Failure::failed("interrupted")),
@@ -41,12 +40,7 @@ pub(crate) async fn run(demo: Demo, global: &Global) -> Result<(), Failure> {
 }
 
 /// Brings the cloud up, walks, and takes it down.
-async fn tour(
-    demo: &Demo,
-    folder: PathBuf,
-    uploads: Vec<files::Upload>,
-    global: &Global,
-) -> Result<Vec<Step>, Failure> {
+async fn tour(demo: &Demo, folder: PathBuf, uploads: UploadPlan, global: &Global) -> Result<Vec<Step>, Failure> {
     say(global, "a cloud of 4 nodes in 2 sites, in this process");
     let layout = Layout::prepare(folder, CloudSpec::on_loopback(4, 2))?;
     let cloud = Embedded::start(&layout).await?;
@@ -59,12 +53,12 @@ async fn tour(
 }
 
 /// The steps in order.
-async fn walk(cloud: &Client, demo: &Demo, uploads: Vec<files::Upload>, global: &Global) -> Result<Vec<Step>, Failure> {
+async fn walk(cloud: &Client, demo: &Demo, uploads: UploadPlan, global: &Global) -> Result<Vec<Step>, Failure> {
     let mut steps = Vec::new();
     let text = SectorPath::parse("/text")?;
-    let local: Vec<_> = uploads.iter().map(|upload| (upload.file.clone(), upload.to.clone())).collect();
-    let bytes: u64 = uploads.iter().map(|upload| upload.bytes).sum();
-    let files = uploads.len();
+    let local: Vec<_> = uploads.files().iter().map(|upload| (upload.file.clone(), upload.to.clone())).collect();
+    let bytes = uploads.bytes();
+    let files = uploads.files().len();
 
     say(global, &format!("{files} files of text go in, two copies each, one in each site"));
     let options = PutOptions { copies: Some(2), sync_copies: Some(1), parents: true, ..PutOptions::default() };

@@ -7,25 +7,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::failure::Failure;
+use crate::ClientError;
 
 /// The destination of one source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PathMapping {
+pub(super) struct PathMapping {
     /// The source, as a person would write it.
-    pub(crate) from: PathBuf,
+    pub(super) from: PathBuf,
     /// Its destination.
-    pub(crate) to: PathBuf,
+    pub(super) to: PathBuf,
 }
 
 /// Drops sources that are named twice, and refuses conflicts that would lose a file. Two sources must not become one
 /// path. A file must not take the place of a folder in which another one would lie. With `is_one_world`, sources and
 /// destinations are paths of one tree; then a destination must not be another source.
-pub(crate) fn resolve_targets<T>(
+pub(super) fn resolve_targets<T>(
     all: Vec<T>,
     going: impl Fn(&T) -> PathMapping,
     is_one_world: bool,
-) -> Result<Vec<T>, Failure> {
+) -> Result<Vec<T>, ClientError> {
     let goings: Vec<_> = all.iter().map(going).collect();
     let sources: BTreeSet<&Path> = goings.iter().map(|going| going.from.as_path()).collect();
     let mut taken: BTreeMap<&Path, &Path> = BTreeMap::new();
@@ -53,9 +53,9 @@ pub(crate) fn resolve_targets<T>(
     Ok(all.into_iter().filter(|_| is_first.next().unwrap_or_default()).collect())
 }
 
-fn refused(one: &Path, other: &Path, why: &str) -> Failure {
+fn refused(one: &Path, other: &Path, why: &str) -> ClientError {
     let (one, other) = (one.display(), other.display());
-    Failure::usage(format!("`{one}` and `{other}` {why}: nothing was done; give them different folders or names"))
+    ClientError::Usage(format!("`{one}` and `{other}` {why}: nothing was done; give them different folders or names"))
 }
 
 #[cfg(test)]
@@ -69,9 +69,9 @@ mod tests {
         let going = |(from, to): &(&str, &str)| PathMapping { from: (*from).into(), to: (*to).into() };
         match resolve_targets(pairs.to_vec(), going, is_one_world) {
             Ok(kept) => Ok(kept.len()),
-            Err(failure) => {
-                assert_eq!(failure.reason.status(), Status::Usage);
-                Err(failure.message)
+            Err(error) => {
+                assert_eq!(error.status(), Status::Usage);
+                Err(error.to_string())
             }
         }
     }

@@ -1,0 +1,168 @@
+//! Copies of several files, or of folders with all that they hold, from node to node (path: `docs/paths/tree.md`).
+//! Destinations follow Unix's `cp`, and those of renames its `mv`. The bytes of a file never pass through this client.
+
+use std::sync::Arc;
+
+use protocol::{Reason, Refusal, SectorPath, message::client_master::EntryKind};
+
+use super::{
+    in_flight::files_at_once,
+    outcome::{TreeEvent, TreeObserver, TreeOutcome},
+    target_conflicts::{PathMapping, resolve_targets},
+    transfer_set::{FileTransfer, TransferEnd, run_all},
+};
+use crate::{Client, ClientError, PutOptions, namespace::is_folder};
+
+/// Which file is copied where.
+#[derive(Clone, Debug)]
+pub struct CopyPlan {
+    /// Folders to make first, those above before those below.
+    folders: Vec<SectorPath>,
+    files: Vec<PlannedCopy>,
+}
+
+/// A file to copy.
+#[derive(Clone, Debug)]
+pub struct PlannedCopy {
+    /// The file.
+    pub from: SectorPath,
+    /// Its copy.
+    pub to: SectorPath,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Whether it is part of a folder: then the folders above it are made.
+    is_in_folder: bool,
+}
+
+impl CopyPlan {
+    /// The copies of what these paths and globs of `there` name to `to` of `here`: into it if it is a folder.
+    ///
+    /// # Errors
+    /// Before anything is done: if nothing matches, a folder may not be taken, or a file would be lost.
+    pub async fn new(
+        (there, here): (&Client, &Client),
+        sources: &[String],
+        to: &str,
+        recursive: bool,
+    ) -> Result<Self, ClientError> {
+        let abroad = !here.is_same_session(there);
+        let (mut folders, mut files) = (Vec::new(), Vec::new());
+        for (from, to) in pairs((there, here), sources, to).await? {
+            let is_folder = is_folder(&there.stat(&from).await?.entry);
+            if is_folder && !recursive {
+                return Err(ClientError::IsFolder { path: from });
+            }
+            if from == to && !abroad {
+                return Err(ClientError::Usage(format!("`{from}` and `{to}` are the same")));
+            }
+            if is_folder && to.is_within(&from) && !abroad {
+                return Err(ClientError::Usage(format!("`{from}` cannot be copied into itself")));
+            }
+            for entry in there.list_recursive(&from).await? {
+                let to = SectorPath::parse(&format!("{to}{}", &entry.path.as_str()[from.as_str().len()..]))?;
+                match &entry.kind {
+                    EntryKind::Folder => folders.push(to),
+                    EntryKind::File(content) => {
+                        files.push(PlannedCopy { from: entry.path, to, bytes: content.bytes, is_in_folder: is_folder })
+                    }
+                }
+            }
+            if is_folder {
+                // Even if it is empty.
+                folders.push(to);
+            }
+        }
+        folders.sort();
+        Ok(Self { folders, files: resolve_targets(files, |file| mapping(&file.from, &file.to), !abroad)? })
+    }
+
+    /// The files that are copied.
+    pub fn files(&self) -> &[PlannedCopy] {
+        &self.files
+    }
+
+    /// The length of all files, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+}
+
+/// Copies the files of a plan from `there` to `here`.
+///
+/// # Errors
+/// If a folder cannot be made: then no file is copied.
+pub async fn copy(
+    (there, here): (&Client, &Client),
+    plan: CopyPlan,
+    options: &PutOptions,
+    observer: &TreeObserver,
+) -> Result<TreeOutcome, ClientError> {
+    for folder in &plan.folders {
+        here.make_folder(folder, true).await?;
+    }
+    let transfers = plan.files.into_iter().map(|file| {
+        let (there, here, observer) = (there.clone(), here.clone(), Arc::clone(observer));
+        let options = PutOptions { parents: options.parents || file.is_in_folder, ..options.clone() };
+        let PlannedCopy { from, to, bytes, .. } = file;
+        let (named_from, named_to) = (from.as_str().into(), to.as_str().into());
+        let work = async move {
+            let progress = |bytes| observer(TreeEvent::Bytes(bytes));
+            let entry = here.copy_from(&there, &from, &to, &options, &progress).await?;
+            Ok(TransferEnd { entry, is_skipped: false })
+        };
+        FileTransfer { from: named_from, to: named_to, bytes, work }
+    });
+    // The node that writes a copy keeps to the limit, not this client.
+    let files_max = || here.throttle().senders_max(files_at_once(here.round_trip().max(there.round_trip())));
+    Ok(run_all(transfers, files_max, observer).await)
+}
+
+/// What `mv` does with these paths and globs: each source with its new path.
+///
+/// # Errors
+/// Before anything is done: if nothing matches, or a file would be lost.
+pub async fn plan_renames(
+    cloud: &Client,
+    sources: &[String],
+    to: &str,
+) -> Result<Vec<(SectorPath, SectorPath)>, ClientError> {
+    resolve_targets(pairs((cloud, cloud), sources, to).await?, |(from, to)| mapping(from, to), true)
+}
+
+fn mapping(from: &SectorPath, to: &SectorPath) -> PathMapping {
+    PathMapping { from: from.as_str().into(), to: to.as_str().into() }
+}
+
+/// Pairs of source and destination: into the last path if that is a folder, otherwise the first becomes the last.
+async fn pairs(
+    (there, here): (&Client, &Client),
+    patterns: &[String],
+    to: &str,
+) -> Result<Vec<(SectorPath, SectorPath)>, ClientError> {
+    let path = SectorPath::parse(to)?;
+    let is_folder = path.is_root() || here.find(&path).await?.is_some_and(|entry| is_folder(&entry));
+    if !is_folder && (patterns.len() > 1 || to.ends_with('/')) {
+        let message = format!("there is no folder `{path}`; make it with `sector mkdir`");
+        return Err(Refusal::new(Reason::NotFound, message).into());
+    }
+    let mut sources = Vec::new();
+    for pattern in patterns {
+        sources.extend(there.matching(pattern).await?);
+    }
+    if sources.len() > 1 && !is_folder {
+        return Err(ClientError::Usage(format!("several files cannot all become `{path}`; name a folder")));
+    }
+    let mut pairs = Vec::new();
+    for from in sources {
+        let to = match (is_folder, from.name()) {
+            (true, Some(name)) => path.join(name)?,
+            (true, None) => {
+                let message = "the root folder cannot be moved or copied into a folder";
+                return Err(ClientError::Usage(message.into()));
+            }
+            (false, _) => path.clone(),
+        };
+        pairs.push((from, to));
+    }
+    Ok(pairs)
+}
