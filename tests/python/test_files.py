@@ -243,10 +243,41 @@ def test_folders_go_up_and_come_down_whole(cloud: sector.Cloud, folder: str, tmp
     assert len(cloud.get(f"{folder}/up", tmp_path / "down", recursive=True)) == 10
     for name, content in contents.items():
         assert (tmp_path / "down" / name).read_bytes() == content
+    here = tmp_path / "down/part-1/a"
+    assert cloud.get(f"{folder}/up/part-1/a", here, overwrite=False) == [here], "it has the bytes already"
+    here.write_bytes(b"mine")
     with pytest.raises(FileExistsError):
-        cloud.get(f"{folder}/up/part-1/a", tmp_path / "down/part-1/a", overwrite=False)
+        cloud.get(f"{folder}/up/part-1/a", here, overwrite=False)
+    assert here.read_bytes() == b"mine"
+    cloud.get(f"{folder}/up", tmp_path / "down", recursive=True)
+    assert here.read_bytes() == contents["part-1/a"]
     with pytest.raises(FileNotFoundError):
         cloud.put(tmp_path / "none", f"{folder}/none")
+
+
+def test_a_folder_that_goes_up_again_sends_only_what_is_new(cloud: sector.Cloud, folder: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"first")
+    (tmp_path / "b").write_bytes(b"second")
+    before = {entry.name: entry.version for entry in cloud.put(tmp_path, f"{folder}/up", recursive=True)}
+    (tmp_path / "b").write_bytes(b"changed")
+    (tmp_path / "link").symlink_to("a")
+    with pytest.warns(UserWarning, match="link"):
+        after = {entry.name: entry.version for entry in cloud.put(tmp_path, f"{folder}/up", recursive=True)}
+    assert set(after) == {"a", "b"} and after["a"] == before["a"] and after["b"] != before["b"]
+
+
+def test_a_file_that_fails_holds_up_no_other_and_all_failures_are_told(
+    cloud: sector.Cloud, folder: str, tmp_path: Path
+) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_bytes(name.encode())
+    # Folders are where files are to go.
+    cloud.mkdir(f"{folder}/up/a", parents=True)
+    cloud.mkdir(f"{folder}/up/b")
+    with pytest.raises(IsADirectoryError) as failed:
+        cloud.put(tmp_path, f"{folder}/up", recursive=True)
+    assert len(failed.value.__notes__) == 1
+    assert cloud.read_bytes(f"{folder}/up/c") == b"c"
 
 
 def test_arrays_of_any_type_are_written_as_their_bytes(cloud: sector.Cloud, folder: str) -> None:

@@ -179,6 +179,19 @@ class Session:
     def remove(self, path: str, recursive: bool, now: bool, awaited: bool) -> Any: ...
     def rename(self, from_: str, to: str, awaited: bool, /) -> Any: ...
     def copy(self, from_: str, to: str, awaited: bool, /) -> Any: ...
+    def upload(
+        self,
+        local: str | PathLike[str],
+        path: str,
+        *,
+        recursive: bool,
+        records: str | None,
+        copies: int | None,
+        awaited: bool,
+    ) -> Any: ...
+    def download(
+        self, path: str, local: str | PathLike[str], recursive: bool, overwrite: bool, awaited: bool, /
+    ) -> Any: ...
     def put(
         self,
         local: str | PathLike[str],

@@ -8,11 +8,11 @@ anew by itself.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import warnings
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import IO, Any, Literal, NamedTuple, Self, TypeVar, cast, overload
+from typing import IO, Any, Literal, NamedTuple, Self, cast, overload
 
 from sector import _native, files
 from sector.jobs import Stream, status_of
@@ -22,12 +22,6 @@ CloudPath = str | PurePosixPath
 
 LocalPath = str | os.PathLike[str]
 """A path on this machine."""
-
-_A = TypeVar("_A")
-_B = TypeVar("_B")
-
-FILES_AT_ONCE = 8
-"""Files of one recursive `put` or `get` under way at once."""
 
 
 class Node(NamedTuple):
@@ -228,43 +222,30 @@ class Cloud:
         records: str | None = None,
         copies: int | None = None,
     ) -> list[_native.Entry]:
-        """Uploads a local file to `path`, or with `recursive` a folder's files to below it. Gives the new files.
+        """Uploads a local file to `path`, or with `recursive` a folder's files to below it. Gives the files in the cloud.
 
-        An upload that breaks off is tried again, and goes on where it was, also in a later call.
+        A file that is there with the same bytes is not sent again. An upload that breaks off is tried again, and goes on
+        where it was, also in a later call. A file that fails holds up no other: the first error is raised at the end, and
+        its notes say which others failed. What is no ordinary file is left out, with a warning.
         """
-        if not os.path.isdir(local):
-            pairs = [(Path(local), _path(path))]
-        elif recursive:
-            pairs = [(file, join(_path(path), name)) for file, name in _local_files(Path(local))]
-        else:
-            raise IsADirectoryError(f"`{os.fspath(local)}` is a folder; put it with recursive=True")
-
-        def put_one(pair: tuple[Path, str]) -> _native.Entry:
-            entry = self._session.put(*pair, records=records, copies=copies, only_new=False, awaited=False)
-            return cast(_native.Entry, entry)
-
-        return _each(put_one, pairs)
+        entries, left_out = cast(
+            "tuple[list[_native.Entry], list[Path]]",
+            self._session.upload(
+                os.fspath(local), _path(path), recursive=recursive, records=records, copies=copies, awaited=False
+            ),
+        )
+        for item in left_out:
+            warnings.warn(f"`{item}` is left out: it is no ordinary file", stacklevel=2)
+        return entries
 
     def get(self, path: CloudPath, local: LocalPath, *, recursive: bool = False, overwrite: bool = True) -> list[Path]:
         """Downloads a file to `local`, or with `recursive` a folder's files to below it. Gives the local files.
 
-        Each appears whole, and verified. Raises `FileExistsError` where one is there and `overwrite` is false.
+        Each appears whole, and verified. One that has the same bytes already is not fetched again. Where one with other
+        bytes is there and `overwrite` is false, it stays, and `FileExistsError` is raised at the end.
         """
-        if not self.stat(path).is_folder:
-            pairs = [(_path(path), Path(local))]
-        elif recursive:
-            entries = cast("list[_native.Entry]", self._session.entries(_path(path), True, False))
-            top = _path(path).rstrip("/") + "/"
-            pairs = [(entry.path, Path(local, entry.path.removeprefix(top))) for entry in entries if entry.is_file]
-        else:
-            raise IsADirectoryError(f"`{path}` is a folder; get it with recursive=True")
-
-        def get_one(pair: tuple[str, Path]) -> Path:
-            pair[1].parent.mkdir(parents=True, exist_ok=True)
-            self._session.get(*pair, overwrite, False)
-            return pair[1]
-
-        return _each(get_one, pairs)
+        files = self._session.download(_path(path), os.fspath(local), recursive, overwrite, False)
+        return [Path(file) for file in cast("list[Path]", files)]
 
     def stream(
         self,
@@ -322,23 +303,3 @@ def join(folder: str, name: str) -> str:
 
 def _path(path: CloudPath) -> str:
     return path if isinstance(path, str) else str(path)
-
-
-def _local_files(folder: Path) -> Iterator[tuple[Path, str]]:
-    """The files below a folder, with their paths from there on."""
-    for at, _, names in os.walk(folder):
-        for name in sorted(names):
-            file = Path(at, name)
-            yield file, file.relative_to(folder).as_posix()
-
-
-def _each(work: Callable[[_A], _B], what: list[_A]) -> list[_B]:
-    """Does the work for each, some at once; the first error ends it."""
-    if len(what) < 2:
-        return [work(item) for item in what]
-    with ThreadPoolExecutor(FILES_AT_ONCE, thread_name_prefix="sector") as threads:
-        try:
-            return list(threads.map(work, what))
-        except BaseException:
-            threads.shutdown(cancel_futures=True)
-            raise

@@ -3,11 +3,12 @@
 
 use client::{ClientError, Reason};
 use pyo3::{
-    PyErr, create_exception,
+    PyErr, Python, create_exception,
     exceptions::{
         PyConnectionError, PyException, PyFileExistsError, PyFileNotFoundError, PyIsADirectoryError,
         PyNotADirectoryError, PyOSError, PyPermissionError, PyValueError,
     },
+    prelude::PyAnyMethods,
 };
 
 create_exception!(
@@ -41,6 +42,13 @@ create_exception!(
 pub(crate) enum Failure {
     /// As the client says it.
     Client(ClientError),
+    /// Some of several files failed: the error of the first, and what became of the others.
+    Several {
+        /// Why the first failed.
+        first: ClientError,
+        /// The others, a line each.
+        others: Vec<String>,
+    },
     /// What was opened can no longer be used, and why.
     Closed(String),
 }
@@ -54,10 +62,35 @@ impl From<ClientError> for Failure {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Client(error) => error_of(error.reason(), error.to_string()),
+            Failure::Client(error) => error_of(error.reason(), message_of(&error)),
+            Failure::Several { first, others } => with_notes(error_of(first.reason(), message_of(&first)), &others),
             Failure::Closed(message) => PyValueError::new_err(message),
         }
     }
+}
+
+/// The message, with what a caller in Python can do.
+fn message_of(error: &ClientError) -> String {
+    match error {
+        ClientError::IsFolder { path } => format!("`{path}` is a folder; `get` takes it with recursive=True"),
+        ClientError::IsLocalFolder { folder } => {
+            format!("`{}` is a folder; `put` takes it with recursive=True", folder.display())
+        }
+        error => error.to_string(),
+    }
+}
+
+/// The error with the first of these lines as its notes, as a traceback shows them.
+fn with_notes(error: PyErr, lines: &[String]) -> PyErr {
+    Python::attach(|py| {
+        let more = lines.len().saturating_sub(NOTES_MAX);
+        let rest = (more > 0).then(|| format!("and {more} more failed"));
+        for line in lines.iter().take(NOTES_MAX).chain(&rest) {
+            // An error without notes is an error all the same.
+            let _ = error.value(py).call_method1("add_note", (line,));
+        }
+    });
+    error
 }
 
 /// Python's error for a reason, with its number.
@@ -86,6 +119,8 @@ fn error_of(reason: Reason, message: String) -> PyErr {
     }
 }
 
+/// Notes of one error: a person reads no more.
+const NOTES_MAX: usize = 10;
 // Linux's numbers, by which Python's `errno` knows them.
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;

@@ -17,9 +17,10 @@ use std::{
 use client::{
     Client, ClientError, Condition, EntryKind, GetOptions, Profile, PutOptions, RecordFraming, SectorPath,
     job::IndexedRecords,
+    tree::{self, DownloadPlan, ExistingFiles, TransferredFile, TreeObserver, TreeOutcome, UploadPlan},
 };
 use pyo3::{Bound, PyAny, PyResult, Python, exceptions::PyValueError, pyclass, pyfunction, pymethods};
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, task::spawn_blocking};
 
 use crate::{
     entry::Entry,
@@ -140,7 +141,53 @@ impl Session {
         self.call(py, awaited, async move |cloud| Ok(Entry::from(cloud.copy(&from, &to, &options, &|_| ()).await?)))
     }
 
-    /// Uploads a local file.
+    /// Uploads a local file or, with `recursive`, the files of a folder. Gives the files in the cloud, and the local
+    /// paths that were left out because they are no ordinary files.
+    #[pyo3(signature = (local, path, *, recursive, records, copies, awaited))]
+    #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
+    fn upload<'py>(
+        &self,
+        py: Python<'py>,
+        local: PathBuf,
+        path: &str,
+        recursive: bool,
+        records: Option<&str>,
+        copies: Option<u8>,
+        awaited: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let path = parse(path)?;
+        let options = put_options(records, copies, false)?;
+        self.call(py, awaited, async move |cloud| {
+            // The folders are read by a thread that may wait for the disk.
+            let planning = spawn_blocking(move || UploadPlan::exactly(&local, &path, recursive)).await;
+            let plan = planning.map_err(|_| Failure::Closed("the process is ending".into()))??;
+            let left_out = plan.left_out().to_vec();
+            let outcome = tree::upload(&cloud, plan, &options, &unobserved()).await;
+            let entries = files_of(outcome)?.into_iter().map(|file| Entry::from(file.entry));
+            Ok((entries.collect::<Vec<_>>(), left_out))
+        })
+    }
+
+    /// Downloads a file or, with `recursive`, the files of a folder: the local files.
+    fn download<'py>(
+        &self,
+        py: Python<'py>,
+        path: &str,
+        local: PathBuf,
+        recursive: bool,
+        overwrite: bool,
+        awaited: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let path = parse(path)?;
+        let existing = if overwrite { ExistingFiles::Replace } else { ExistingFiles::Keep };
+        self.call(py, awaited, async move |cloud| {
+            let plan = DownloadPlan::exactly(&cloud, &path, &local, recursive).await?;
+            let outcome = tree::download(&cloud, plan, existing, &unobserved()).await;
+            Ok(files_of(outcome)?.into_iter().map(|file| file.to).collect::<Vec<_>>())
+        })
+    }
+
+    /// Uploads a local file, whatever is there.
     #[pyo3(signature = (local, path, *, records, copies, only_new, awaited))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn put<'py>(
@@ -338,6 +385,23 @@ impl Session {
         }
         Arc::clone(&login.client)
     }
+}
+
+/// The files of a transfer, or all that failed.
+fn files_of(outcome: TreeOutcome) -> Result<Vec<TransferredFile>, Failure> {
+    let mut failures = outcome.failures.into_iter();
+    match failures.next() {
+        None => Ok(outcome.files),
+        Some(first) => {
+            let others = failures.map(|failed| format!("`{}`: {}", failed.from.display(), failed.error)).collect();
+            Err(Failure::Several { first: first.error, others })
+        }
+    }
+}
+
+/// Python asks for no progress of files.
+fn unobserved() -> TreeObserver {
+    Arc::new(|_| ())
 }
 
 /// Parses a path given by Python.
