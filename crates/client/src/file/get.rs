@@ -2,8 +2,7 @@
 //! nearest nodes. Every block is verified on its way. A local file never appears under its name before it is complete.
 
 use std::{
-    fs::File,
-    io::{self, Read, Write},
+    io::{self, Write},
     ops::Range,
     path::Path,
     sync::Arc,
@@ -11,7 +10,7 @@ use std::{
 };
 
 use protocol::{
-    SectorPath, limits,
+    SectorPath,
     message::{
         client_master::{Entry, EntryKind, FileContent, Located, Source},
         request::LocateRequest,
@@ -175,19 +174,6 @@ fn check_range(path: &SectorPath, range: Option<Range<u64>>, bytes: u64) -> Resu
         )));
     }
     Ok(range.start..range.end.min(bytes))
-}
-
-/// The BLAKE3 digest of a local file.
-pub fn digest_of(file: &Path) -> io::Result<[u8; 32]> {
-    let mut hasher = blake3::Hasher::new();
-    let mut file = File::open(file)?;
-    let mut buffer = vec![0; limits::FRAME_BYTES_MAX];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hasher.finalize().into()),
-            bytes => hasher.update(&buffer[..bytes]),
-        };
-    }
 }
 
 #[cfg(test)]

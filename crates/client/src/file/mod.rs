@@ -9,6 +9,7 @@ mod descriptor_passing;
 pub(crate) mod fetch;
 pub(crate) mod fetch_plan;
 pub mod get;
+pub(crate) mod local_digest;
 pub(crate) mod local_slice;
 pub(crate) mod partial_download;
 pub mod put;

@@ -14,7 +14,7 @@ use std::{
 
 use protocol::{limits, message::client_master::FileContent};
 
-use super::{fetch_plan::RangeSet, get::digest_of, range_writer::Destination};
+use super::{fetch_plan::RangeSet, local_digest::digest_of, range_writer::Destination};
 
 /// An open part. Several threads may write to it; clones are the same part.
 ///

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use protocol::message::client_master::FileContent;
 
-use crate::{ClientError, file::get::digest_of};
+use crate::{ClientError, file::local_digest::digest_of};
 
 /// Whether a local file has these bytes.
 pub(super) async fn is_same(file: &Path, content: &FileContent) -> Result<bool, ClientError> {
