@@ -1,14 +1,14 @@
-//! Connections to nodes, kept between transfers: a new one costs a TCP and a TLS handshake, which many small files
-//! should not each pay. It also keeps the names of nodes' local sockets that do not respond. On each connection we
-//! prove first that our tickets are ours. A connection is never unencrypted unless its ticket allows that, within the
-//! node's site.
+//! One session's connections to nodes, kept between transfers: many small files should not each pay a TCP and a TLS
+//! handshake. It also keeps the names of nodes' local sockets that do not respond. On each connection we prove first
+//! that our tickets are ours. A connection is never unencrypted unless its ticket allows that, within the node's site.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+use std::sync::Arc;
+
+use crate::{
+    cloud::Cloud,
+    file::local_slice::LocalSockets,
+    idle_connections::{IdleConnections, IdleKey},
 };
-
-use crate::file::local_slice::LocalSockets;
 use net::{
     NetError,
     identity::HolderKeyPair,
@@ -24,27 +24,19 @@ use protocol::{
     wire::codec,
 };
 
-/// Idle connections by node, and whether they are encrypted.
+/// The connections of one session.
 pub(crate) struct Connections {
     carriers: Carriers,
     holder: Arc<HolderKeyPair>,
     local: LocalSockets,
-    idle: Mutex<Idle>,
-}
-
-#[derive(Default)]
-struct Idle {
-    /// By node, and whether they are unencrypted.
-    streams: BTreeMap<(NodeId, bool), Vec<TransferStream>>,
-    /// Nodes that refuse to go without encryption.
-    encrypted_only: BTreeSet<NodeId>,
+    idle: Arc<IdleConnections>,
 }
 
 impl Connections {
     /// No connections yet.
-    pub(crate) fn new(carriers: Carriers, holder: Arc<HolderKeyPair>, over_network: bool) -> Self {
+    pub(crate) fn new(cloud: &Cloud, holder: Arc<HolderKeyPair>, over_network: bool) -> Self {
         let local = LocalSockets::new(Arc::clone(&holder), over_network);
-        Self { carriers, holder, local, idle: Mutex::default() }
+        Self { carriers: cloud.carriers().clone(), holder, local, idle: Arc::clone(cloud.idle_connections()) }
     }
 
     /// The local sockets of nodes on this machine.
@@ -71,9 +63,9 @@ impl Connections {
         pace: TransferQos,
         request: &TransferRequest,
     ) -> Result<(TransferStream, TransferReply), NetError> {
-        let wants_plain = may_be_plaintext(source) && !self.lock().encrypted_only.contains(&source.node);
+        let wants_plain = may_be_plaintext(source) && !self.idle.is_encrypted_only(&source.node);
         let mut kept = line.filter(|line| line.is_plain() == wants_plain && !line.is_suspect());
-        while let Some(mut stream) = kept.or_else(|| self.take_idle(&source.node, wants_plain)) {
+        while let Some(mut stream) = kept.or_else(|| self.idle.take(&self.idle_key(&source.node, wants_plain))) {
             kept = None;
             if let Ok(reply) = ask_at(&mut stream, pace, request).await {
                 return Ok((stream, reply));
@@ -108,11 +100,12 @@ impl Connections {
 
     /// Keeps a connection on which everything was read, for the next transfer.
     pub(crate) fn release(&self, node: &NodeId, stream: TransferStream) {
-        let mut idle = self.lock();
-        let streams = idle.streams.entry((node.clone(), stream.is_plain())).or_default();
-        if streams.len() < IDLE_PER_NODE_MAX {
-            streams.push(stream);
-        }
+        self.idle.put(self.idle_key(node, stream.is_plain()), stream);
+    }
+
+    /// Drops the idle connections, at the end of the session.
+    pub(crate) fn close(&self) {
+        self.idle.forget(self.holder.public());
     }
 
     /// Ends the encryption if the node agrees. Otherwise it stays on, and the node is not asked again.
@@ -121,23 +114,14 @@ impl Connections {
             TransferReply::Ready => stream.go_plain().await,
             _ => {
                 tracing::warn!(node = %source.node, "the node wants an encrypted connection, whatever the master says");
-                self.lock().encrypted_only.insert(source.node.clone());
+                self.idle.note_encrypted_only(&source.node);
                 Ok(())
             }
         }
     }
 
-    fn take_idle(&self, node: &NodeId, is_plain: bool) -> Option<TransferStream> {
-        let mut idle = self.lock();
-        let streams = idle.streams.get_mut(&(node.clone(), is_plain))?;
-        // If many died together, a wait for each of them would be in vain.
-        streams.retain(|stream| !stream.is_suspect());
-        streams.pop()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Idle> {
-        // Each change under this lock is complete in itself.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn idle_key(&self, node: &NodeId, is_plain: bool) -> IdleKey {
+        IdleKey { holder: self.holder.public(), node: node.clone(), is_plain }
     }
 }
 
@@ -172,5 +156,3 @@ async fn ask(stream: &mut TransferStream, request: &TransferRequest) -> Result<T
 
 /// How often a request is sent on connections that others may have used before.
 const TRIES_SHARED: u32 = 2;
-/// Most idle connections kept for one node: as many as there are usually files under way to it.
-const IDLE_PER_NODE_MAX: usize = 16;

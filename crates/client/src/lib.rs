@@ -1,17 +1,19 @@
-//! The library for people's programs and gateways: log in, put and get files, list and rename, run Sphere jobs. A
-//! [`Client`] is cheap to clone and safe to share between tasks. It has a sealed session with the master, for messages
-//! only. For file data it has a small pool of connections to nodes, each opened by a ticket that the master signed. It
-//! never knows how master or node work inside.
+//! The library for people's programs and gateways. A [`Cloud`] holds what its users share: a port for messages, and
+//! connections to nodes. A [`Client`] is the session of one user, cheap to clone and safe to share between tasks.
+//! Then come one file ([`file`]), many files ([`tree`]) and Sphere jobs ([`job`]). It never knows how master or node
+//! work inside.
 
 pub mod accounts;
 pub mod admission;
 pub mod audit;
 pub mod browser_login;
+pub mod cloud;
 pub mod cluster;
 pub mod connections;
 pub mod error;
 pub mod expand;
 pub mod file;
+mod idle_connections;
 pub mod import;
 pub mod job;
 mod joining;
@@ -26,6 +28,7 @@ pub mod tree;
 
 pub use admission::{AdmittedMachine, Decision, Newcomer, TrustAnchor};
 pub use browser_login::BrowserLogin;
+pub use cloud::{Cloud, CloudSettings};
 pub use error::{ClientError, reason_of};
 pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use profile::Profile;

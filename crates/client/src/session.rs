@@ -3,20 +3,15 @@
 
 use std::{
     collections::BTreeSet,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    net::SocketAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use net::{
-    clock::Clock,
-    datagram::bind_udp,
     identity::{HolderKeyPair, TlsIdentity},
-    messenger::{Messenger, MessengerEvent, SessionKeys, SessionRole},
-    transfer::{CachedPeer, CarrierSettings, Carriers, QuicSettings, TcpCarrier},
+    messenger::{SessionKeys, SessionRole},
+    transfer::{CachedPeer, Carriers, TcpCarrier},
 };
 use protocol::{
     LeaseId, SessionId, UserName,
@@ -32,10 +27,14 @@ use protocol::{
 use tokio::sync::{Mutex, RwLock};
 
 use crate::{
-    ClientError, Profile, Throttle, connections::Connections, file::local_slice::LocalSockets, joining::ask_to_join,
+    ClientError, Profile, Throttle,
+    cloud::{Cloud, CloudSettings},
+    connections::Connections,
+    file::local_slice::LocalSockets,
+    joining::ask_to_join,
 };
 
-/// A logged-in client. Clones share the session.
+/// The session of one user with a cloud. Clones share it.
 ///
 /// ```no_run
 /// use client::{Client, Profile, PutOptions, SectorPath};
@@ -59,62 +58,60 @@ pub struct Client {
 }
 
 struct Inner {
+    cloud: Cloud,
+    /// The cloud was opened for this session alone, and is closed with it.
+    owns_cloud: bool,
     profile: Profile,
-    /// For messages at the master's port, which are few and must get through everywhere.
-    carrier: TcpCarrier,
-    carriers: Carriers,
     /// The key that our tickets name, in every session.
     holder: Arc<HolderKeyPair>,
     connections: Connections,
-    messenger: Messenger,
     /// Replaced by a new login when the master no longer knows it.
     session: Mutex<SessionId>,
-    /// The shortest time, in microseconds, in which the master answered anything: its round trip, and a little.
-    answer_micros_min: AtomicU64,
     /// Leases of writes that are under way, given back at logout.
     leases: std::sync::Mutex<BTreeSet<LeaseId>>,
     /// Read-locked while the lease of an abandoned write is being returned.
     lease_return_lock: Arc<RwLock<()>>,
 }
 
+impl Cloud {
+    /// Begins the session of the user whom the profile names. It has a key of its own, and a limit of its own.
+    ///
+    /// # Errors
+    /// Refused (4) if the profile's token is not valid (any more); `Usage` if the profile is of another cloud.
+    pub async fn log_in(&self, profile: &Profile) -> Result<Client, ClientError> {
+        Client::begin(self, false, profile).await
+    }
+}
+
 impl Client {
-    /// Logs in to the cloud that the profile names.
+    /// Logs in to the cloud that the profile names, which is opened for this session alone. Processes with several
+    /// users [share](Cloud::log_in) one.
     pub async fn connect(profile: &Profile) -> Result<Self, ClientError> {
         Self::connect_with_peers(profile, Vec::new()).await
     }
 
     /// The same, with what an earlier client [learned](Self::cached_peers) of the network paths to nodes.
     pub async fn connect_with_peers(profile: &Profile, kept: Vec<CachedPeer>) -> Result<Self, ClientError> {
-        let identity =
-            TlsIdentity::client(&profile.authority).map_err(ClientError::net("cannot use the profile's authority"))?;
-        let quic = QuicSettings { controller: profile.controller.unwrap_or_default(), ..QuicSettings::default() };
-        let settings = CarrierSettings { choice: profile.carrier, quic, cached_peers: kept };
-        let (carrier, carriers) = (TcpCarrier::new(identity.clone()), Carriers::new(identity, settings));
-        let socket = bind_udp(SocketAddr::new(unspecified_like(profile.address.ip()), 0))
-            .await
-            .map_err(ClientError::net("cannot open a port for messages"))?;
-        let (messenger, mut events) = Messenger::start(socket, Clock::start());
-        // The master sends a client no requests; the events are drained so that nothing ever waits for them. The task
-        // ends with the messenger.
-        tokio::spawn(async move {
-            while let Some(event) = events.recv().await {
-                if let MessengerEvent::SessionLost(session) = event {
-                    tracing::debug!(%session, "the master cannot be reached in this session");
-                }
-            }
-        });
+        let cloud = Cloud::open(CloudSettings::of(profile), kept).await?;
+        Self::begin(&cloud, true, profile).await
+    }
+
+    async fn begin(cloud: &Cloud, owns_cloud: bool, profile: &Profile) -> Result<Self, ClientError> {
+        let settings = cloud.settings();
+        if (settings.address, &settings.authority) != (profile.address, &profile.authority) {
+            let message = format!("the profile of {} is of another cloud than {cloud:?}", profile.user);
+            return Err(ClientError::Usage(message));
+        }
         let holder = Arc::new(HolderKeyPair::generate());
-        let session = open_session(profile, &carrier, &holder, &messenger).await?;
-        let connections = Connections::new(carriers.clone(), Arc::clone(&holder), profile.over_network);
+        let session = open_session(cloud, profile, &holder).await?;
+        let connections = Connections::new(cloud, Arc::clone(&holder), profile.over_network);
         let inner = Inner {
+            cloud: cloud.clone(),
+            owns_cloud,
             profile: profile.clone(),
-            carrier,
-            carriers,
             holder,
             connections,
-            messenger,
             session: Mutex::new(session),
-            answer_micros_min: AtomicU64::new(u64::MAX),
             leases: std::sync::Mutex::default(),
             lease_return_lock: Arc::default(),
         };
@@ -131,8 +128,17 @@ impl Client {
         }
         // The session ends whatever the answer.
         let _ = self.ask(LogoutRequest).await;
-        self.inner.messenger.close().await;
-        self.inner.carriers.close().await;
+        let session = *self.inner.session.lock().await;
+        self.cloud().messenger().remove_session(session);
+        self.connections().close();
+        if self.inner.owns_cloud {
+            self.cloud().close().await;
+        }
+    }
+
+    /// What this session shares with those of other users.
+    pub fn cloud(&self) -> &Cloud {
+        &self.inner.cloud
     }
 
     /// The same client, in the same session, with limited transfers.
@@ -185,21 +191,19 @@ impl Client {
 
     /// How bytes travel to nodes.
     pub(crate) fn carriers(&self) -> &Carriers {
-        &self.inner.carriers
+        self.cloud().carriers()
     }
 
     /// The round trip to the farthest of the master and the nodes, as far as it is known by now. It determines how much
     /// should be under way at once.
     pub fn round_trip(&self) -> Option<Duration> {
-        let micros = self.inner.answer_micros_min.load(Ordering::Relaxed);
-        let master = (micros < u64::MAX).then(|| Duration::from_micros(micros));
-        master.max(self.inner.carriers.longest_round_trip())
+        self.cloud().round_trip()
     }
 
     /// What this client has learned of the network paths to nodes, for the next one to [begin
     /// with](Self::connect_with_peers).
     pub fn cached_peers(&self) -> Vec<CachedPeer> {
-        self.inner.carriers.cached_peers()
+        self.cloud().cached_peers()
     }
 
     /// Whether the two are in one session, and so in one cloud.
@@ -227,13 +231,12 @@ impl Client {
         let deadline = if matches!(request, ClientRequest::Commit(_)) { COMMIT_DEADLINE } else { ANSWER_DEADLINE };
         let asked = Instant::now();
         let bytes = self
-            .inner
-            .messenger
+            .cloud()
+            .messenger()
             .request_as(request.properties().class, session, codec::encode(request), deadline)
             .await
             .map_err(ClientError::net(format!("the master at {address} does not answer")))?;
-        let micros = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.inner.answer_micros_min.fetch_min(micros, Ordering::Relaxed);
+        self.cloud().note_answer(asked.elapsed());
         match codec::decode(&bytes) {
             Ok(ClientReply::Refused(refusal)) => Err(refusal.into()),
             Ok(reply) => Ok(reply),
@@ -245,12 +248,18 @@ impl Client {
         let mut current = self.inner.session.lock().await;
         // Another task may have logged in before.
         if *current == old {
-            self.inner.messenger.remove_session(old);
-            *current =
-                open_session(&self.inner.profile, &self.inner.carrier, &self.inner.holder, &self.inner.messenger)
-                    .await?;
+            self.cloud().messenger().remove_session(old);
+            *current = open_session(self.cloud(), &self.inner.profile, &self.inner.holder).await?;
         }
         Ok(*current)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // A session that is forgotten without a logout must not stay among those of the cloud.
+        self.cloud.messenger().remove_session(*self.session.get_mut());
+        self.connections.close();
     }
 }
 
@@ -299,16 +308,11 @@ pub async fn login(at: &LoginTarget, user: &UserName, password: String) -> Resul
 }
 
 /// The TLS connection with which a session begins.
-async fn open_session(
-    profile: &Profile,
-    carrier: &TcpCarrier,
-    holder: &HolderKeyPair,
-    messenger: &Messenger,
-) -> Result<SessionId, ClientError> {
+async fn open_session(cloud: &Cloud, profile: &Profile, holder: &HolderKeyPair) -> Result<SessionId, ClientError> {
     let what = format!("cannot log in at {}", profile.address);
     let failed = || ClientError::net(what.clone());
     let request = profile.join_request(holder.public());
-    let (stream, reply) = ask_to_join(carrier, profile.address, &request).await.map_err(failed())?;
+    let (stream, reply) = ask_to_join(cloud.carrier(), profile.address, &request).await.map_err(failed())?;
     match reply {
         JoinReply::Refused(refusal) => Err(refusal.into()),
         JoinReply::LoggedIn(_) | JoinReply::Admission(_) | JoinReply::Device(_) => {
@@ -316,24 +320,16 @@ async fn open_session(
         }
         JoinReply::Accepted { session, ticket_keys: _, reset_token: gone_token } => {
             let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(failed())?;
-            messenger.add_session(SessionKeys {
+            cloud.messenger().add_session(SessionKeys {
                 session,
                 key,
                 role: SessionRole::Initiator,
                 peer: Some(profile.address),
             });
-            messenger.expect_reset_token(session, gone_token);
+            cloud.messenger().expect_reset_token(session, gone_token);
             stream.close().await;
             Ok(session)
         }
-    }
-}
-
-/// The "any" address of the same family, so that a socket bound to it can reach `peer`.
-fn unspecified_like(peer: IpAddr) -> IpAddr {
-    match peer {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
 }
 

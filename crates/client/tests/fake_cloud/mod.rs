@@ -43,7 +43,7 @@ use protocol::{
         },
         transfer::{TransferReply, TransferRequest},
     },
-    ticket::{SignedTicket, TicketKeys},
+    ticket::{HolderKey, SignedTicket, TicketKeys},
     topology::Distance,
     wire::codec,
 };
@@ -104,6 +104,10 @@ pub(crate) struct World {
     refusal: Option<Refusal>,
     /// Renames that are done and then answered with this: the answer was lost, or somebody else did it first.
     pub(crate) renames_denied: VecDeque<Reason>,
+    /// The keys that tickets of sessions name.
+    holders: BTreeMap<SessionId, HolderKey>,
+    /// For each connection to a node, the key that was proved on it.
+    pub(crate) connections: Vec<HolderKey>,
     /// Bytes of uploads that nodes have received.
     pub(crate) received_bytes: u64,
     /// Copies that nodes have begun, and how many of them must have before one goes on.
@@ -157,13 +161,18 @@ impl FakeCloud {
         };
         let alice = UserName::new("alice").unwrap();
         let profile = Profile::of(listener.address(), alice, [1; 32], authority.certificate_pem().into());
-        tokio::spawn(serve_joins(listener, messenger.clone()));
+        tokio::spawn(serve_joins(Arc::clone(&world), listener, messenger.clone()));
         tokio::spawn(serve_master(Arc::clone(&world), messenger, events));
         Self { world, profile }
     }
 
     pub(crate) async fn client(&self) -> Client {
         Client::connect(&self.profile).await.unwrap()
+    }
+
+    /// The profile of a user.
+    pub(crate) fn profile_of(&self, user: &str) -> Profile {
+        Profile { user: UserName::new(user).unwrap(), ..self.profile.clone() }
     }
 
     /// A client of nodes that are reported to be far, which speaks to them with this carrier.
@@ -271,7 +280,7 @@ impl World {
         })
     }
 
-    fn answer(&mut self, request: ClientRequest) -> ClientReply {
+    fn answer(&mut self, session: SessionId, request: ClientRequest) -> ClientReply {
         let not_found =
             |what: &SectorPath| ClientReply::Refused(Refusal::new(Reason::NotFound, format!("nothing at {what}")));
         match request {
@@ -310,7 +319,9 @@ impl World {
             }
             ClientRequest::Locate(LocateRequest(path)) => match self.entry(&path) {
                 Some(entry) => {
-                    let sources = self.nodes.keys().filter_map(|node| self.source(node, vec![])).collect();
+                    // A ticket to read is good for the session's holder alone.
+                    let ticket = self.holders[&session].0.to_vec();
+                    let sources = self.nodes.keys().filter_map(|node| self.source(node, ticket.clone())).collect();
                     ClientReply::Located(Located { entry, sources })
                 }
                 None => not_found(&path),
@@ -386,7 +397,15 @@ impl World {
                 self.log.push(format!("make folder {path}"));
                 ClientReply::Done
             }
-            ClientRequest::Abandon(_) | ClientRequest::Renew(_) | ClientRequest::Logout(_) => ClientReply::Done,
+            ClientRequest::Abandon(_) => {
+                self.log.push("abandon".into());
+                ClientReply::Done
+            }
+            ClientRequest::Renew(_) => ClientReply::Done,
+            ClientRequest::Logout(_) => {
+                self.log.push(format!("logout {session}"));
+                ClientReply::Done
+            }
             other => panic!("a driver does not ask {other:?}"),
         }
     }
@@ -476,12 +495,13 @@ impl World {
     }
 }
 
-async fn serve_joins(listener: Listener, messenger: Messenger) {
+async fn serve_joins(world: Arc<Mutex<World>>, listener: Listener, messenger: Messenger) {
     let mut next = 1;
     while let Ok(incoming) = listener.accept().await {
         let mut stream = incoming.handshake().await.unwrap();
-        stream.receive::<JoinRequest>().await.unwrap();
+        let JoinRequest::Client { holder, .. } = stream.receive().await.unwrap() else { panic!("only users join") };
         let session = SessionId(next);
+        lock(&world).holders.insert(session, holder);
         next += 1;
         let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
         messenger.add_session(SessionKeys { session, key, role: SessionRole::Responder, peer: None });
@@ -498,7 +518,7 @@ async fn serve_master(
 ) {
     while let Some(event) = events.recv().await {
         if let MessengerEvent::Delivered(delivered) = event {
-            let reply = lock(&world).answer(codec::decode(&delivered.body).unwrap());
+            let reply = lock(&world).answer(delivered.session, codec::decode(&delivered.body).unwrap());
             messenger.reply(delivered.session, delivered.request.unwrap(), codec::encode(&reply));
         }
     }
@@ -515,15 +535,18 @@ async fn serve_node(world: Arc<Mutex<World>>, node: NodeId, listener: Listener) 
 }
 
 async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: TransferStream) {
-    // The proof is not checked here.
-    assert!(matches!(stream.receive().await, Ok(TransferRequest::ProveKey { .. })), "a client proves its key first");
+    // The proof itself is not checked here.
+    let Ok(TransferRequest::ProveKey { key, .. }) = stream.receive().await else {
+        panic!("a client proves its key first")
+    };
+    lock(&world).connections.push(key);
     match reading::next_request(&world, &mut stream).await {
         Ok(Some(TransferRequest::Spe { .. })) => {}
-        Ok(Some(TransferRequest::Read { slice, from, until, .. })) => {
-            return reading::serve(&world, &node, stream, slice, from..until).await;
+        Ok(Some(first @ TransferRequest::Read { .. })) => {
+            return reading::serve(&world, &node, stream, key, first).await;
         }
         Ok(Some(first @ (TransferRequest::Write { .. } | TransferRequest::Pull(_)))) => {
-            return writing::serve(&world, &node, stream, first).await;
+            return writing::serve(&world, &node, stream, key, first).await;
         }
         _ => return,
     }

@@ -17,10 +17,11 @@ use protocol::{
         local::{CHECKSUMS_PER_MESSAGE_MAX, LocalReply, LocalRequest},
         transfer::{TransferReply, TransferRequest},
     },
+    ticket::HolderKey,
     wire::stream_frame,
 };
 
-use super::{FakeCloud, World, lock};
+use super::{FakeCloud, World, lock, writing};
 
 /// What befalls those who read from a node.
 #[derive(Clone, Debug)]
@@ -143,10 +144,18 @@ pub(super) async fn serve(
     world: &Mutex<World>,
     node: &NodeId,
     mut stream: TransferStream,
-    mut slice: SliceId,
-    mut range: Range<u64>,
+    key: HolderKey,
+    first: TransferRequest,
 ) {
+    let mut request = first;
     loop {
+        let (slice, range) = match request {
+            TransferRequest::Read { ticket, slice, from, until } => {
+                assert_eq!(ticket.ticket, key.0, "a ticket of another holder than proved its key here");
+                (slice, from..until)
+            }
+            other => return Box::pin(writing::serve(world, node, stream, key, other)).await,
+        };
         lock(world).log.push(format!("read {node} {} {}", range.start, range.end));
         let known = lock(world).slices.contains_key(&slice);
         if known {
@@ -162,7 +171,7 @@ pub(super) async fn serve(
             stream.send(&TransferReply::Refused(refusal)).await.unwrap();
         }
         match next_request(world, &mut stream).await {
-            Ok(Some(TransferRequest::Read { slice: next, from, until, .. })) => (slice, range) = (next, from..until),
+            Ok(Some(next)) => request = next,
             _ => return,
         }
     }

@@ -1,21 +1,22 @@
 //! Nodes that are written to: uploads, and copies that they make themselves.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use net::transfer::{StreamFrame, TransferStream};
 use protocol::{
     Digest, NodeId, SliceId,
     message::transfer::{Pull, PullUpdate, TransferReply, TransferRequest},
-    ticket::SignedTicket,
+    ticket::{HolderKey, SignedTicket},
 };
 
 use super::{World, lock, reading};
 
 /// Serves uploads and copies over one connection, of which the first is known.
 pub(super) async fn serve(
-    world: &Arc<Mutex<World>>,
+    world: &Mutex<World>,
     node: &NodeId,
     mut stream: TransferStream,
+    key: HolderKey,
     first: TransferRequest,
 ) {
     let mut request = first;
@@ -23,8 +24,8 @@ pub(super) async fn serve(
         let stored = match request {
             TransferRequest::Write { ticket, .. } => receive(world, node, &mut stream, &ticket).await,
             TransferRequest::Pull(pull) => copy(world, node, &mut stream, pull).await,
-            TransferRequest::Read { slice, from, until, .. } => {
-                return reading::serve(world, node, stream, slice, from..until).await;
+            request @ TransferRequest::Read { .. } => {
+                return Box::pin(reading::serve(world, node, stream, key, request)).await;
             }
             other => panic!("an uploader does not ask {other:?}"),
         };
