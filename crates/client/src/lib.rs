@@ -30,7 +30,7 @@ pub use admission::{AdmittedMachine, Decision, Newcomer, TrustAnchor};
 pub use browser_login::BrowserLogin;
 pub use cloud::{Cloud, CloudSettings};
 pub use error::{ClientError, reason_of};
-pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
+pub use file::{get::GetOptions, put::PutOptions, reader::FileReader, writer::FileWriter};
 pub use profile::Profile;
 pub use protocol::{
     Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, Principal, Priority, Reason, RecordFraming,

@@ -21,7 +21,7 @@ BUFFER_BYTES = 1024 * 1024
 """What a buffered reader asks for at once, in bytes: long beside a request, short for a memory."""
 
 CHUNK_BYTES = 4 * 1024 * 1024
-"""What goes to the native half in one call, in bytes; see `crates/python/src/writer.rs`."""
+"""What goes to the native half in one call, in bytes; see `crates/client/src/file/writer.rs`."""
 
 
 class RawReader(io.RawIOBase):

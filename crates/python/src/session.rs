@@ -3,7 +3,6 @@
 //! logged in. In a child made by `fork`, the next call logs in anew with the same profile. A child never uses what
 //! its parent opened.
 
-use client::Reason;
 use std::{
     future::Future,
     path::PathBuf,
@@ -15,7 +14,7 @@ use std::{
 };
 
 use client::{
-    Client, ClientError, Condition, EntryKind, GetOptions, Profile, PutOptions, RecordFraming, SectorPath,
+    Client, Condition, GetOptions, Profile, PutOptions, RecordFraming, SectorPath,
     job::IndexedRecords,
     tree::{self, DownloadPlan, ExistingFiles, TransferredFile, TreeObserver, TreeOutcome, UploadPlan},
 };
@@ -244,17 +243,7 @@ impl Session {
     ) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
         let options = put_options(records, copies, only_new)?;
-        self.call(py, awaited, async move |cloud| {
-            let there = cloud.find(&path).await?;
-            match there.map(|entry| entry.kind) {
-                Some(EntryKind::Folder) => Err(ClientError::IsFolder { path }.into()),
-                Some(EntryKind::File(_)) if only_new => {
-                    let refusal = client::Refusal::new(Reason::Exists, format!("`{path}` exists already"));
-                    Err(ClientError::from(refusal).into())
-                }
-                _ => Ok(Writer::new(cloud, path, options, append)),
-            }
-        })
+        self.call(py, awaited, async move |cloud| Ok(Writer::new(cloud.open_writer(&path, options, append).await?)))
     }
 
     /// The state of every node: id, site, rack, state, bytes used and free.

@@ -19,6 +19,7 @@ pub mod reader;
 mod reader_pool;
 mod retry;
 pub(crate) mod sources;
+pub mod writer;
 
 /// Called with the number of bytes as they pass, by whatever task moves them.
 pub type TransferProgress<'a> = &'a (dyn Fn(u64) + Send + Sync);
