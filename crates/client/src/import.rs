@@ -123,7 +123,7 @@ impl Client {
                 TransferReply::Stored { bytes, digest } => {
                     progress(bytes.saturating_sub(done));
                     self.connections().release(&source.node, stream);
-                    return self.commit(created.lease, bytes, digest).await;
+                    return self.commit(created.lease, bytes, digest, true).await;
                 }
                 TransferReply::Refused(refusal) => return Err(refusal.into()),
                 _ => return Err(ClientError::Unexpected { who: "node", request: "import" }),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use net::{
-    identity::{HolderKeyPair, TlsIdentity},
+    identity::{HolderKeyPair, TlsIdentity, random},
     messenger::{SessionKeys, SessionRole},
     transfer::{CachedPeer, Carriers, TcpCarrier},
 };
@@ -19,7 +19,7 @@ use protocol::{
         accounts::NewSession,
         client_master::{ClientReply, ClientRequest},
         join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
-        request::{AbandonRequest, Call, LogoutRequest},
+        request::{AbandonRequest, Call, LogoutRequest, OnceRequest, RequestId},
     },
     status::ErrorClass,
     wire::codec,
@@ -163,9 +163,20 @@ impl Client {
     }
 
     /// Asks the master and waits for the reply; a refusal is an error. If the session is gone (the master was
-    /// restarted), it logs in again, once, and repeats the request if that is allowed.
+    /// restarted), it logs in again, once, and repeats the request if that is allowed. A change that must not be made
+    /// twice has a number, by which the master knows it again.
     pub(crate) async fn ask<C: Call>(&self, call: C) -> Result<C::Reply, ClientError> {
         let request: ClientRequest = call.into();
+        if request.properties().is_once { self.ask_once::<C>(request).await } else { self.exchange::<C>(request).await }
+    }
+
+    /// Asks under a number, whatever the request is: so it is done once, and the answer outlives session and master.
+    pub(crate) async fn ask_once<C: Call>(&self, request: impl Into<ClientRequest>) -> Result<C::Reply, ClientError> {
+        let id = RequestId(u128::from_be_bytes(random()));
+        self.exchange::<C>(OnceRequest { id, request: Box::new(request.into()) }.into()).await
+    }
+
+    async fn exchange<C: Call>(&self, request: ClientRequest) -> Result<C::Reply, ClientError> {
         let session = *self.inner.session.lock().await;
         let answer = match self.ask_in(session, &request).await {
             Err(ClientError::Net { source, .. })
@@ -228,7 +239,7 @@ impl Client {
 
     async fn ask_in(&self, session: SessionId, request: &ClientRequest) -> Result<ClientReply, ClientError> {
         let address = self.inner.profile.address;
-        let deadline = if matches!(request, ClientRequest::Commit(_)) { COMMIT_DEADLINE } else { ANSWER_DEADLINE };
+        let deadline = if is_commit(request) { COMMIT_DEADLINE } else { ANSWER_DEADLINE };
         let asked = Instant::now();
         let bytes = self
             .cloud()
@@ -330,6 +341,14 @@ async fn open_session(cloud: &Cloud, profile: &Profile, holder: &HolderKeyPair) 
             stream.close().await;
             Ok(session)
         }
+    }
+}
+
+fn is_commit(request: &ClientRequest) -> bool {
+    match request {
+        ClientRequest::Once(OnceRequest { request, .. }) => is_commit(request),
+        ClientRequest::Commit(_) => true,
+        _ => false,
     }
 }
 

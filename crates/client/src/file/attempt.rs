@@ -61,7 +61,7 @@ impl Attempt<'_> {
                 match descriptor_passing::pass_descriptor(client, &created, file, &what, tries, progress).await? {
                     PassOutcome::Stored(bytes, digest) => {
                         tries.is_commit_sent.store(true, Ordering::Relaxed);
-                        return client.commit(created.lease, bytes, digest).await;
+                        return client.commit(created.lease, bytes, digest, tries.is_published_once()).await;
                     }
                     PassOutcome::NotPassed(file) => UploadSource::File(file),
                 }
@@ -107,7 +107,7 @@ impl Attempt<'_> {
             return Err(ClientError::Corrupt { path: path.clone() });
         }
         tries.is_commit_sent.store(true, Ordering::Relaxed);
-        let entry = client.commit(created.lease, bytes, digest).await?;
+        let entry = client.commit(created.lease, bytes, digest, tries.is_published_once()).await?;
         client.connections().release(&created.target.node, stream);
         Ok(entry)
     }

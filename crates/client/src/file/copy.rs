@@ -167,7 +167,7 @@ impl CopyAttempt<'_> {
         self.check(stored)?;
         progress(content.bytes.saturating_sub(told));
         tries.is_commit_sent.store(true, Ordering::Relaxed);
-        let entry = client.commit(created.lease, content.bytes, content.digest).await?;
+        let entry = client.commit(created.lease, content.bytes, content.digest, tries.is_published_once()).await?;
         client.connections().release(&target.node, stream);
         Ok(entry)
     }

@@ -123,10 +123,22 @@ impl Client {
     }
 
     /// Publishes what a node has stored under a lease.
-    pub(crate) async fn commit(&self, lease: LeaseId, bytes: u64, digest: Digest) -> Result<Entry, ClientError> {
+    /// `once`: where a second publication would not be as good as the first.
+    pub(crate) async fn commit(
+        &self,
+        lease: LeaseId,
+        bytes: u64,
+        digest: Digest,
+        once: bool,
+    ) -> Result<Entry, ClientError> {
         let mut patience = protocol::limits::LEASE_LIFE;
         loop {
-            match self.ask(CommitRequest { lease, bytes, digest }).await {
+            let request = CommitRequest { lease, bytes, digest };
+            let answer = match once {
+                true => self.ask_once::<CommitRequest>(request).await,
+                false => self.ask(request).await,
+            };
+            match answer {
                 Ok(entry) => {
                     self.leases().remove(&lease);
                     return Ok(entry);
@@ -222,6 +234,9 @@ impl Client {
     ) -> Result<Entry, ClientError> {
         let (path, is_resumable) = (request.path.clone(), request.resume.is_some());
         tries.is_commit_sent.store(false, Ordering::Relaxed);
+        // What comes from a pipe cannot be sent again.
+        let is_once = request.append || request.condition != Condition::Any || request.resume.is_none();
+        tries.is_published_once.store(is_once, Ordering::Relaxed);
         let created = self.create_as(request).await?;
         let lease = created.lease;
         let broken_off = LeaseGuard { client: self, lease };
@@ -277,6 +292,8 @@ impl Drop for LeaseGuard<'_> {
 pub(super) struct RetryContext {
     /// The commit has been requested: without an answer it is unknown whether it took place.
     pub(super) is_commit_sent: AtomicBool,
+    /// Whether the file is published under a number.
+    pub(super) is_published_once: AtomicBool,
     /// The bytes that the node kept are not to be trusted.
     pub(super) is_kept_untrusted: AtomicBool,
     /// Bytes that the node already had when the last attempt began.
@@ -284,6 +301,11 @@ pub(super) struct RetryContext {
 }
 
 impl RetryContext {
+    /// See [`Client::commit`].
+    pub(super) fn is_published_once(&self) -> bool {
+        self.is_published_once.load(Ordering::Relaxed)
+    }
+
     /// Whether another attempt may bring what this one, which failed with `error`, did not.
     pub(super) fn may_repeat(&self, error: &ClientError, request: &CreateRequest) -> bool {
         if matches!(error, ClientError::Corrupt { .. }) {

@@ -1,5 +1,5 @@
-//! Writing a file piece by piece (path *upload*), for callers that get their bytes over time: an open file in Python, or
-//! a request to a gateway. At most [`CHUNKS_MAX`] chunks wait for the network; a faster caller waits. The file
+//! Writing a file piece by piece (path *upload*). It serves callers that get their bytes over time: an open file in
+//! Python, or a request to a gateway. At most [`CHUNKS_MAX`] chunks wait for the network; a faster caller waits. The file
 //! appears whole when it is finished. A file that is discarded, or merely dropped, never appears.
 
 use std::{

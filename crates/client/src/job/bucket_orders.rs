@@ -115,7 +115,7 @@ async fn publish_under_lease(
     let order = SpeRequest::Publish { bucket, ticket: created.target.ticket };
     match context.connections.ask(node, &order).await.map_err(refused_by_node)? {
         SpeReply::Published { bytes, digest } => {
-            context.client.commit(created.lease, bytes, digest).await.map_err(refusal)
+            context.client.commit(created.lease, bytes, digest, false).await.map_err(refusal)
         }
         _ => Err(mismatch(node)),
     }

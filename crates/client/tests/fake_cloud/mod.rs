@@ -35,7 +35,7 @@ use protocol::{
         join::{JoinReply, JoinRequest, KEY_LABEL},
         request::{
             AdmitJobRequest, CommitRequest, JobInputsRequest, ListRequest, LocateRequest, MakeFolderRequest,
-            RemoveRequest, RenameRequest, ReportJobRequest, StatRequest, SubmitHistoryRequest,
+            OnceRequest, RemoveRequest, RenameRequest, ReportJobRequest, RequestId, StatRequest, SubmitHistoryRequest,
         },
         spe::{
             AttemptId, BucketId, DeliveryOrder, FunctionFailure, OutputPlacement, PieceId, PieceResult, SealOrder,
@@ -117,6 +117,8 @@ pub(crate) struct World {
     pub(crate) closed_paths: BTreeSet<SectorPath>,
     /// How many commits are answered with "too much, try again", and not looked at.
     pub(crate) commits_deferred: u32,
+    /// Of changes with a number.
+    answers: BTreeMap<RequestId, ClientReply>,
     /// An unknown commit puts this file beside the next part.
     pub(crate) stray: Option<String>,
     /// A file beside the next part that is gone when the job looks.
@@ -283,6 +285,17 @@ impl World {
     fn answer(&mut self, session: SessionId, request: ClientRequest) -> ClientReply {
         let not_found =
             |what: &SectorPath| ClientReply::Refused(Refusal::new(Reason::NotFound, format!("nothing at {what}")));
+        let request = match request {
+            ClientRequest::Once(OnceRequest { id, request }) => {
+                if let Some(answer) = self.answers.get(&id) {
+                    return answer.clone();
+                }
+                let answer = self.answer(session, *request);
+                self.answers.insert(id, answer.clone());
+                return answer;
+            }
+            request => request,
+        };
         match request {
             ClientRequest::AdmitJob(AdmitJobRequest { title, .. }) => {
                 self.log.push(format!("admit {title}"));

@@ -10,7 +10,8 @@ use client::{
 
 use crate::{
     failure::Failure,
-    show::{Meter, sanitize, say},
+    show::{Meter, say},
+    terminal::sanitize,
 };
 
 /// Shows the bytes, and prints each failure in the words of `failure_of`.
