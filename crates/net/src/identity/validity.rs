@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use x509_parser::{certificate::X509Certificate, prelude::FromDer, time::ASN1Time};
+
 use super::{certificate, certificate_error};
 use crate::NetError;
 
@@ -58,86 +60,17 @@ impl Validity {
         u64::try_from(self.until.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// RFC 5280, 4.1: the fifth part of the certificate's inside, behind version, number, algorithm and issuer.
     fn of_der(der: &[u8]) -> Option<Self> {
-        let (certificate, _) = value(der, SEQUENCE)?;
-        let (mut inside, _) = value(certificate, SEQUENCE)?;
-        for tag in [VERSION, INTEGER, SEQUENCE, SEQUENCE] {
-            inside = value(inside, tag)?.1;
-        }
-        let (validity, _) = value(inside, SEQUENCE)?;
-        let (from, rest) = time(validity)?;
-        let (until, _) = time(rest)?;
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        let validity = certificate.validity();
+        let (from, until) = (since_1970(validity.not_before)?, since_1970(validity.not_after)?);
         (from <= until).then_some(Self { from, until })
     }
 }
 
-/// The content of a DER value of this tag, and what stands behind it.
-fn value(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (&first, rest) = der.split_first()?;
-    let (&length, rest) = rest.split_first()?;
-    if first != tag {
-        return None;
-    }
-    let (length, rest) = match length {
-        0..=0x7f => (usize::from(length), rest),
-        // Two bytes of length are 64 KiB, more than any certificate.
-        0x81 | 0x82 => {
-            let (length, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
-            (length.iter().fold(0, |sum, &byte| sum << 8 | usize::from(byte)), rest)
-        }
-        _ => return None,
-    };
-    rest.split_at_checked(length)
+fn since_1970(time: ASN1Time) -> Option<Duration> {
+    u64::try_from(time.timestamp()).ok().map(Duration::from_secs)
 }
-
-/// A time in one of its two forms, `YYMMDDhhmmssZ` until 2049 and `YYYYMMDDhhmmssZ` after, and what stands behind it.
-fn time(der: &[u8]) -> Option<(Duration, &[u8])> {
-    let (text, rest, year_digits) = match *der.first()? {
-        UTC_TIME => {
-            let (text, rest) = value(der, UTC_TIME)?;
-            (text, rest, 2)
-        }
-        _ => {
-            let (text, rest) = value(der, GENERALIZED_TIME)?;
-            (text, rest, 4)
-        }
-    };
-    let digits = text.strip_suffix(b"Z")?;
-    if digits.len() != year_digits + 10 || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let number = |from: usize, count: usize| {
-        digits[from..from + count].iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'))
-    };
-    let year = match (year_digits, number(0, year_digits)) {
-        (2, year) if year >= 50 => 1900 + year,
-        (2, year) => 2000 + year,
-        (_, year) => year,
-    };
-    let part = |at: usize| number(year_digits + 2 * at, 2);
-    let days = days_since_1970(year, part(0), part(1))?;
-    Some((Duration::from_secs(((days * 24 + part(2)) * 60 + part(3)) * 60 + part(4)), rest))
-}
-
-/// Days from 1970-01-01 to this day of the Gregorian calendar.
-fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let leap_days = (1970..year).filter(|&year| is_leap(year)).count() as u64;
-    let before = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334][month as usize - 1];
-    let this_leap_day = u64::from(month > 2 && is_leap(year));
-    Some((year - 1970) * 365 + leap_days + before + this_leap_day + day - 1)
-}
-
-const SEQUENCE: u8 = 0x30;
-const INTEGER: u8 = 0x02;
-/// Context tag 0: the version of the certificate's form.
-const VERSION: u8 = 0xa0;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
 
 #[cfg(test)]
 mod tests {
@@ -179,20 +112,36 @@ mod tests {
         assert_eq!(at(91), RenewalState::Expired);
     }
 
+    /// A certificate that is valid from this day to 2200, in DER.
+    fn beginning(year: i32, month: u8, day: u8) -> Vec<u8> {
+        let mut params = rcgen::CertificateParams::new(["node-1".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(year, month, day);
+        params.not_after = rcgen::date_time_ymd(2200, 1, 1);
+        params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der().to_vec()
+    }
+
     #[test]
     fn dates_are_those_of_the_calendar() {
-        for (text, seconds) in [
-            (&b"700101000000Z"[..], 0),
-            (b"000229235959Z", 951_868_799),
-            (b"260101000000Z", 1_767_225_600),
-            (b"21000301000000Z", 4_107_542_400),
+        for ((year, month, day), seconds) in [
+            ((1970, 1, 1), 0),
+            ((2000, 2, 29), 951_782_400),
+            ((2026, 1, 1), 1_767_225_600),
+            ((2100, 3, 1), 4_107_542_400),
         ] {
-            let tag = if text.len() == 13 { UTC_TIME } else { GENERALIZED_TIME };
-            let der = [&[tag, text.len() as u8], text, b"rest"].concat();
-            assert_eq!(time(&der), Some((Duration::from_secs(seconds), &b"rest"[..])), "{text:?}");
+            let validity = Validity::of_der(&beginning(year, month, day)).unwrap();
+            assert_eq!(validity.from, Duration::from_secs(seconds), "{year}-{month}-{day}");
         }
-        for text in [&b"001301000000Z"[..], b"000132000000Z", b"0001010000Z", b"0001010000zzZ", b"000101000000"] {
-            assert_eq!(time(&[&[UTC_TIME, text.len() as u8], text].concat()), None, "{text:?}");
+    }
+
+    #[test]
+    fn a_certificate_with_a_date_that_is_none_has_no_end() {
+        let der = beginning(2001, 3, 4);
+        let written = b"010304000000Z";
+        let at = der.windows(written.len()).position(|part| part == written).unwrap();
+        for text in [b"011304000000Z", b"010332000000Z", b"0103040000zzZ", b"690304000000Z"] {
+            let mut forged = der.clone();
+            forged[at..at + text.len()].copy_from_slice(text);
+            assert_eq!(Validity::of_der(&forged), None, "{text:?}");
         }
     }
 
