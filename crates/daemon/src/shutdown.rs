@@ -11,34 +11,34 @@ use std::{
 
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
     task::{Id, JoinError, JoinSet},
 };
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::DaemonError;
 
 /// The right to stop a part of the process, and the tasks it consists of. Clones are the same.
 #[derive(Clone)]
 pub struct TaskGroup {
-    cancelled: Arc<watch::Sender<bool>>,
+    /// Dropped with the last clone, which cancels: a part whose owner is gone should stop.
+    cancelled: Arc<DropGuard>,
     tasks: Arc<Mutex<Tasks>>,
 }
 
-/// Tells a task that it should end. Cheap to clone.
+/// Tells a task that it should end. Cheap to clone. Unlike the library's token, it cannot cancel: a task never stops
+/// the part that it belongs to.
 #[derive(Clone, Debug)]
-pub struct ShutdownToken {
-    cancelled: watch::Receiver<bool>,
-}
+pub struct ShutdownToken(CancellationToken);
 
 impl TaskGroup {
     /// A running part, without tasks so far.
     pub fn new() -> Self {
-        Self { cancelled: Arc::new(watch::Sender::new(false)), tasks: Arc::default() }
+        Self { cancelled: Arc::new(CancellationToken::new().drop_guard()), tasks: Arc::default() }
     }
 
     /// A token for tasks that should end when this part is stopped.
     pub fn token(&self) -> ShutdownToken {
-        ShutdownToken { cancelled: self.cancelled.subscribe() }
+        ShutdownToken(self.cancelled.token().clone())
     }
 
     /// Starts a task that [`finish`](Self::finish) will wait for, under a name for people. It is for the few tasks that
@@ -55,7 +55,7 @@ impl TaskGroup {
 
     /// Asks all tasks to end and returns at once.
     pub fn cancel(&self) {
-        self.cancelled.send_replace(true);
+        self.cancelled.token().cancel();
     }
 
     /// Asks all tasks to end and waits until they have, at most for `patience`. Tasks still running then are cut off
@@ -86,22 +86,17 @@ impl TaskGroup {
 impl ShutdownToken {
     /// Returns when the part should stop, or when its owner is gone.
     pub async fn cancelled(&self) {
-        // An error means that the owner is gone.
-        let _ = self.cancelled.clone().wait_for(|asked| *asked).await;
+        self.0.cancelled().await;
     }
 
     /// Whether the part should stop.
     pub fn is_cancelled(&self) -> bool {
-        *self.cancelled.borrow() || self.cancelled.has_changed().is_err()
+        self.0.is_cancelled()
     }
 
     /// Runs `work` unless the part should stop before it is done; then gives `None` and drops `work` where it waits.
     pub async fn run_until_cancelled<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        tokio::select! {
-            biased;
-            () = self.cancelled() => None,
-            done = work => Some(done),
-        }
+        self.0.run_until_cancelled(work).await
     }
 }
 
@@ -113,7 +108,7 @@ impl Default for TaskGroup {
 
 impl fmt::Debug for TaskGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stop").field("asked", &*self.cancelled.borrow()).finish_non_exhaustive()
+        f.debug_struct("TaskGroup").field("cancelled", &self.cancelled.token().is_cancelled()).finish_non_exhaustive()
     }
 }
 
