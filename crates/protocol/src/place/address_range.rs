@@ -4,16 +4,14 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// All addresses that begin with the same bits: `10.0.0.0/8`, `2001:db8::/32`, or a single address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct AddressRange {
-    first: IpAddr,
-    prefix_bits: u8,
-}
+pub struct AddressRange(IpNet);
 
 /// Why a text is not a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -27,21 +25,13 @@ impl AddressRange {
     /// Whether an address lies in the range. An IPv4 address also matches in its IPv6 form (`::ffff:10.0.0.1`), as it
     /// appears on a socket that listens for both.
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.first, address.to_canonical()) {
-            (IpAddr::V4(first), IpAddr::V4(address)) => {
-                same_prefix(first.to_bits().into(), address.to_bits().into(), 32 - self.prefix_bits)
-            }
-            (IpAddr::V6(first), IpAddr::V6(address)) => {
-                same_prefix(first.to_bits(), address.to_bits(), 128 - self.prefix_bits)
-            }
-            _ => false,
-        }
+        self.0.contains(&address.to_canonical())
     }
 
     /// How many leading bits all its addresses share: of two ranges that hold an address, the one with more bits is
     /// narrower.
     pub fn prefix_bits(&self) -> u8 {
-        self.prefix_bits
+        self.0.prefix_len()
     }
 
     /// Whether an address lies in one of the ranges; an empty list allows every address.
@@ -61,11 +51,6 @@ pub fn common_prefix_bits(a: IpAddr, b: IpAddr) -> u8 {
     u8::try_from(leading).unwrap_or(128)
 }
 
-fn same_prefix(a: u128, b: u128, free_bits: u8) -> bool {
-    // `/0` of IPv6 leaves 128 free bits, a shift that `>>` cannot do.
-    (a ^ b).checked_shr(u32::from(free_bits)).unwrap_or(0) == 0
-}
-
 impl FromStr for AddressRange {
     type Err = RangeError;
 
@@ -77,43 +62,30 @@ impl FromStr for AddressRange {
         if first != first.to_canonical() {
             return Err(error("write IPv4 addresses as such, not inside IPv6"));
         }
-        let most = if first.is_ipv4() { 32 } else { 128 };
-        let prefix_bits = match bits {
-            None => most,
-            Some(bits) => match bits.parse::<u8>() {
-                Ok(parsed) if parsed <= most && bits.bytes().all(|byte| byte.is_ascii_digit()) => parsed,
-                _ => return Err(error(&format!("after `/` comes a number from 0 to {most}"))),
-            },
+        let alone = IpNet::from(first);
+        let range = match bits {
+            None => alone,
+            Some(bits) => prefix(bits)
+                .and_then(|bits| IpNet::new(first, bits).ok())
+                .ok_or_else(|| error(&format!("after `/` comes a number from 0 to {}", alone.max_prefix_len())))?,
         };
-        let range = Self { first, prefix_bits };
-        let start = range.start();
+        let (start, bits) = (range.network(), range.prefix_len());
         // `10.1.2.3/8` is more often a slip for `/32` than a way to write `10.0.0.0/8`.
         if start != first {
-            return Err(error(&format!("it starts at {start}; write {start}/{prefix_bits}, or {first} alone")));
+            return Err(error(&format!("it starts at {start}; write {start}/{bits}, or {first} alone")));
         }
-        Ok(range)
+        Ok(Self(range))
     }
 }
 
-impl AddressRange {
-    /// The first address with the same prefix.
-    fn start(&self) -> IpAddr {
-        match self.first {
-            IpAddr::V4(first) => {
-                let mask = u32::MAX.checked_shl(u32::from(32 - self.prefix_bits)).unwrap_or(0);
-                IpAddr::V4((first.to_bits() & mask).into())
-            }
-            IpAddr::V6(first) => {
-                let mask = u128::MAX.checked_shl(u32::from(128 - self.prefix_bits)).unwrap_or(0);
-                IpAddr::V6((first.to_bits() & mask).into())
-            }
-        }
-    }
+/// A number without a sign.
+fn prefix(bits: &str) -> Option<u8> {
+    bits.bytes().all(|byte| byte.is_ascii_digit()).then(|| bits.parse().ok())?
 }
 
 impl fmt::Display for AddressRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.first, self.prefix_bits)
+        self.0.fmt(f)
     }
 }
 
