@@ -5,11 +5,10 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// A set of byte ranges, none touching another.
+/// A set of byte ranges, none touching another, that knows how many bytes it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeSet {
-    /// Ends by beginnings.
-    ranges: BTreeMap<u64, u64>,
+    ranges: rangemap::RangeSet<u64>,
     bytes: u64,
 }
 
@@ -23,7 +22,7 @@ impl RangeSet {
 
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.bytes == 0
+        self.ranges.is_empty()
     }
 
     /// How many bytes there are.
@@ -33,59 +32,43 @@ impl RangeSet {
 
     /// The first unbroken range.
     pub(crate) fn first(&self) -> Option<Range<u64>> {
-        self.ranges.first_key_value().map(|(from, until)| *from..*until)
+        self.ranges.first().cloned()
     }
 
     /// All ranges, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Range<u64>> {
-        self.ranges.iter().map(|(from, until)| *from..*until)
+        self.ranges.iter().cloned()
     }
 
     /// Whether any byte of `range` is in the set.
     pub(crate) fn touches(&self, range: &Range<u64>) -> bool {
-        let before_end = self.ranges.range(..range.end).next_back();
-        !range.is_empty() && before_end.is_some_and(|(_, until)| *until > range.start)
+        !range.is_empty() && self.ranges.overlaps(range)
     }
 
     /// Adds bytes; some may be there already.
     pub(crate) fn insert(&mut self, range: Range<u64>) {
+        // The library takes no empty range.
         if range.is_empty() {
             return;
         }
-        let (mut from, mut until) = (range.start, range.end);
-        // All that overlap or touch become one.
-        while let Some((start, end)) = self.ranges.range(..=until).next_back().map(|(a, b)| (*a, *b)) {
-            if end < from {
-                break;
-            }
-            self.ranges.remove(&start);
-            self.bytes -= end - start;
-            (from, until) = (from.min(start), until.max(end));
-        }
-        self.ranges.insert(from, until);
-        self.bytes += until - from;
+        self.bytes += range.end - range.start - self.count(&range);
+        self.ranges.insert(range);
     }
 
     /// Removes bytes; gives how many were there.
     pub(crate) fn remove(&mut self, range: Range<u64>) -> u64 {
-        let before = self.bytes;
-        while let Some((start, end)) = self.ranges.range(..range.end).next_back().map(|(a, b)| (*a, *b)) {
-            if end <= range.start || range.is_empty() {
-                break;
-            }
-            self.ranges.remove(&start);
-            self.bytes -= end - start;
-            for rest in [start..range.start.max(start), range.end.min(end)..end] {
-                if !rest.is_empty() {
-                    self.bytes += rest.end - rest.start;
-                    self.ranges.insert(rest.start, rest.end);
-                }
-            }
-            if start < range.start {
-                break;
-            }
+        if range.is_empty() {
+            return 0;
         }
-        before - self.bytes
+        let removed = self.count(&range);
+        self.bytes -= removed;
+        self.ranges.remove(range);
+        removed
+    }
+
+    /// How many bytes of `range` are in the set.
+    fn count(&self, range: &Range<u64>) -> u64 {
+        self.ranges.overlapping(range).map(|held| held.end.min(range.end) - held.start.max(range.start)).sum()
     }
 }
 
