@@ -1,5 +1,5 @@
 //! Rates of bytes as people write them: `200 Mbit/s`, `200mbit`, `25 MB/s`, or a plain number of bytes per second. They
-//! serve the limits of transfers and between sites. Never a measured rate: those are numbers all along.
+//! serve the limits of transfers and between sites, and emulated links. Never a measured rate: those are numbers all along.
 
 pub mod carrier;
 pub mod rate_limit;
@@ -13,24 +13,37 @@ use thiserror::Error;
 #[error("`{0}` is not a rate: write it like \"200 Mbit/s\", \"25 MB/s\", \"24 MiB/s\", or as bytes per second")]
 pub struct RateError(String);
 
-/// Reads a rate; gives bytes per second.
+/// Reads a rate; gives bytes per second. A number without a unit is bytes per second.
 ///
 /// # Errors
 /// When it is no number with a known unit, or does not fit in 64 bits.
 pub fn parse(text: &str) -> Result<u64, RateError> {
+    read(text, BITS_OF_BYTE).map(|bits| (bits / BITS_OF_BYTE) as u64)
+}
+
+/// Reads the rate of a link; gives bits per second. A number without a unit is bits per second.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_bits(text: &str) -> Result<u64, RateError> {
+    read(text, 1.0).map(|bits| bits.round() as u64)
+}
+
+/// Reads a rate; gives bits per second. A number without a unit is whole, and `plain` bits per second each.
+fn read(text: &str, plain: f64) -> Result<f64, RateError> {
     let error = || RateError(text.chars().take(64).collect());
     let trimmed = text.trim();
     let split = trimmed.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
     let unit = unit.trim();
     if unit.is_empty() {
-        return number.parse().map_err(|_| error());
+        return number.parse::<u64>().map(|number| number as f64 * plain).map_err(|_| error());
     }
     let number: f64 = number.parse().map_err(|_| error())?;
     let short = |name: &str| name.strip_suffix("bit/s").is_some_and(|scale| is_short(unit, scale));
-    let (_, bytes) = UNITS.iter().find(|(name, _)| *name == unit || short(name)).ok_or_else(error)?;
-    let rate = number * bytes;
-    if rate.is_finite() && rate < MOST { Ok(rate as u64) } else { Err(error()) }
+    let (_, bits) = UNITS.iter().find(|(name, _)| *name == unit || short(name)).ok_or_else(error)?;
+    let rate = number * bits;
+    if rate.is_finite() && rate < MOST { Ok(rate) } else { Err(error()) }
 }
 
 /// A rate for people, in the bits per second in which links are sold.
@@ -58,21 +71,22 @@ fn is_short(unit: &str, scale: &str) -> bool {
     unit.strip_suffix("bit").is_some_and(|typed| typed == scale.to_ascii_lowercase())
 }
 
-/// Units and their bytes per second.
+/// Units and their bits per second.
 const UNITS: [(&str, f64); 10] = [
-    ("kbit/s", 125.0),
-    ("Mbit/s", 125e3),
-    ("Gbit/s", 125e6),
-    ("B/s", 1.0),
-    ("kB/s", 1e3),
-    ("MB/s", 1e6),
-    ("GB/s", 1e9),
-    ("KiB/s", 1024.0),
-    ("MiB/s", 1_048_576.0),
-    ("GiB/s", 1_073_741_824.0),
+    ("kbit/s", 1e3),
+    ("Mbit/s", 1e6),
+    ("Gbit/s", 1e9),
+    ("B/s", BITS_OF_BYTE),
+    ("kB/s", 1e3 * BITS_OF_BYTE),
+    ("MB/s", 1e6 * BITS_OF_BYTE),
+    ("GB/s", 1e9 * BITS_OF_BYTE),
+    ("KiB/s", 1024.0 * BITS_OF_BYTE),
+    ("MiB/s", 1_048_576.0 * BITS_OF_BYTE),
+    ("GiB/s", 1_073_741_824.0 * BITS_OF_BYTE),
 ];
-/// Above every link there is, and far from where a `u64` ends.
-const MOST: f64 = 1e15;
+const BITS_OF_BYTE: f64 = 8.0;
+/// In bits per second: above every link there is, and far from where a `u64` ends.
+const MOST: f64 = 8e15;
 
 #[cfg(test)]
 mod tests {
@@ -95,6 +109,20 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
+    }
+
+    #[test]
+    fn the_rate_of_a_link_is_read_in_bits() {
+        for (text, bits) in [
+            ("1gbit", 1_000_000_000),
+            ("1.5 Gbit/s", 1_500_000_000),
+            ("9.999kbit", 9_999),
+            ("1 MB/s", 8_000_000),
+            ("77", 77),
+        ] {
+            assert_eq!(parse_bits(text), Ok(bits), "{text}");
+        }
+        assert!(parse_bits("fast").is_err());
     }
 
     #[test]

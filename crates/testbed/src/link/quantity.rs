@@ -3,6 +3,7 @@
 
 use std::{fmt, str::FromStr};
 
+use protocol::rate;
 use serde::{Deserialize, Serialize};
 
 /// Bits a second, with the headers of IPv4 and above.
@@ -23,19 +24,14 @@ impl Share {
 impl FromStr for Rate {
     type Err = String;
 
-    /// Reads `1gbit`, `200mbit`, `1.5gbit`, `64kbit` or plain `1000000`.
+    /// Reads `1gbit`, `200mbit`, `1.5 Gbit/s`, `64kbit` or plain `1000000`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("`{text}` is no rate; write one such as `200mbit` or `1gbit`");
-        let lower = text.to_ascii_lowercase();
-        let end = lower.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(lower.len());
-        let (number, unit) = lower.split_at(end);
-        let (_, factor) = RATE_UNITS.iter().find(|(name, _)| *name == unit.trim()).ok_or_else(wrong)?;
-        let number: f64 = number.parse().map_err(|_| wrong())?;
-        let bits = (number * factor).round();
-        if !(RATE_BITS_MIN as f64..=RATE_BITS_MAX as f64).contains(&bits) {
+        let bits = rate::parse_bits(text)
+            .map_err(|_| format!("`{text}` is no rate; write one such as `200mbit` or `1gbit`"))?;
+        if !(RATE_BITS_MIN..=RATE_BITS_MAX).contains(&bits) {
             return Err(format!("a link of {text} cannot be made; give from {} to {}", RATE_MIN, RATE_MAX));
         }
-        Ok(Self(bits as u64))
+        Ok(Self(bits))
     }
 }
 
@@ -68,7 +64,6 @@ impl fmt::Display for Share {
     }
 }
 
-const RATE_UNITS: &[(&str, f64)] = &[("", 1.0), ("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)];
 const RATE_BITS_MIN: u64 = 8_000;
 const RATE_BITS_MAX: u64 = 100_000_000_000;
 const RATE_MIN: Rate = Rate(RATE_BITS_MIN);
