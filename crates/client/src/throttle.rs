@@ -45,11 +45,6 @@ impl Throttle {
         self.limiter.rate_bytes_per_second()
     }
 
-    /// Whether bytes wait for this limit now.
-    pub fn is_limiting(&self) -> bool {
-        self.limiter.waiting() > 0
-    }
-
     /// Bytes of files that passed over connections since it was made, in both directions.
     pub fn transferred_bytes(&self) -> u64 {
         self.limiter.granted_bytes()

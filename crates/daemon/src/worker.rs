@@ -80,12 +80,6 @@ impl Worker {
         self.shared.woken.notify_one();
     }
 
-    /// Changes the throttle from the next pause on; see [`Workers::start`]. Negative values, and those that are not a
-    /// number, count as 0.
-    pub fn set_pause_ratio(&self, pause_ratio: f64) {
-        self.lock().pause_ratio = pause_ratio.max(0.0);
-    }
-
     /// The progress of the work: `done` of `total`, in units that its name implies; `None` if the total is not known.
     pub fn set_progress(&self, done: u64, total: Option<u64>) {
         let mut status = self.lock();

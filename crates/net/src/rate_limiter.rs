@@ -219,7 +219,7 @@ impl LimiterChain {
     /// no stall. The checksums, where the frame has any, are those of its blocks.
     ///
     /// # Errors
-    /// As [`TransferStream::send_checked_or_sum`], and [`NetError::Deadline`].
+    /// As [`TransferStream::send_checked_frame`], and [`NetError::Deadline`].
     pub async fn send(
         &self,
         stream: &mut TransferStream,

@@ -28,7 +28,7 @@ pub use error::StoreError;
 pub use journal::{Journal, RowChange, RowVisitor, RowsError, read_rows, write_refusal};
 pub use slice_store::SliceStore;
 pub use slice_store::disk_mark::DISK_MARK_FILE;
-pub use slice_store::hasher::{HasherMark, SliceHasher, SliceSums};
+pub use slice_store::hasher::{SliceHasher, SliceSums};
 pub use slice_store::reader::SliceReader;
 pub use slice_store::recovery::OpenReport;
 pub use slice_store::sidecar::{SIDECAR_VERSION, Sidecar, SidecarError};

@@ -95,7 +95,7 @@ impl Messenger {
         self.shared.lock().sessions().set_reset_token(session, token);
     }
 
-    /// Ends a session. Messages given to [`reply`](Self::reply) or [`notify`](Self::notify) before are still sent, for
+    /// Ends a session. Messages given to [`reply`](Self::reply) before are still sent, for
     /// [`CLOSE_LINGER`] at most. Whoever waits for a reply in it is told that the session has ended.
     pub fn remove_session(&self, session: SessionId) {
         self.shared.change(|board| board.close_session(session));
@@ -123,14 +123,18 @@ impl Messenger {
         answer.within(deadline).await
     }
 
-    /// Sends one request to many peers at the same time, encoded once, and waits for all replies, at most for
-    /// `deadline`. This is the G of GMP (Open Cloud Testbed paper, section 4). There is one result for each session, in
-    /// their order; a session that is named twice is asked once.
+    /// Sends one request to many peers at the same time, encoded once. This is the G of GMP (Open Cloud Testbed paper,
+    /// section 4). There is one answer for each session, which can be awaited by itself, in their order. A session that
+    /// is named twice is asked once.
     ///
     /// ```
     /// # async fn tell(messenger: net::messenger::Messenger, nodes: &[protocol::SessionId], order: Vec<u8>) {
     /// use protocol::gmp::Class;
-    /// for (node, reply) in messenger.request_group(Class::Urgent, nodes, order, std::time::Duration::from_secs(5)).await {
+    /// for (node, asked) in messenger.request_each(Class::Urgent, nodes, order) {
+    ///     let reply = match asked {
+    ///         Ok(answer) => answer.within(std::time::Duration::from_secs(5)).await,
+    ///         Err(error) => Err(error),
+    ///     };
     ///     match reply {
     ///         Ok(reply) => println!("{node} answered {} bytes", reply.len()),
     ///         Err(error) => println!("{node} did not: {error}"),
@@ -138,27 +142,6 @@ impl Messenger {
     /// }
     /// # }
     /// ```
-    pub async fn request_group(
-        &self,
-        class: Class,
-        sessions: &[SessionId],
-        body: Vec<u8>,
-        deadline: Duration,
-    ) -> Vec<(SessionId, Result<Vec<u8>, NetError>)> {
-        let until = tokio::time::Instant::now() + deadline;
-        let mut results = Vec::with_capacity(sessions.len());
-        for (session, asked) in self.request_each(class, sessions, body) {
-            let result = match asked {
-                Ok(answer) => answer.until(until, deadline).await,
-                Err(error) => Err(error),
-            };
-            results.push((session, result));
-        }
-        results
-    }
-
-    /// The same, for a caller that wants each answer as it comes: the request is sent, and each answer can be awaited
-    /// by itself.
     pub fn request_each(
         &self,
         class: Class,
@@ -199,8 +182,10 @@ impl Messenger {
         }
     }
 
-    /// Sends a message that expects no reply, in class [`Ordinary`](Class::Ordinary).
-    pub fn notify(&self, session: SessionId, body: Vec<u8>) -> Result<(), NetError> {
+    /// Sends a message that expects no reply, in class [`Ordinary`](Class::Ordinary). GMP has them and peers may send
+    /// them, but no role does.
+    #[cfg(test)]
+    pub(crate) fn notify(&self, session: SessionId, body: Vec<u8>) -> Result<(), NetError> {
         let said = self.shared.lock().send(session, Class::Ordinary, Message { kind: MessageKind::Notice, body })?;
         self.shared.finish_send(said);
         Ok(())
@@ -306,14 +291,9 @@ impl Answer {
     ///
     /// # Errors
     /// [`NetError::SessionLost`] when the session ends before, [`NetError::Deadline`] when the time does.
-    pub async fn within(self, deadline: Duration) -> Result<Vec<u8>, NetError> {
-        self.until(tokio::time::Instant::now() + deadline, deadline).await
-    }
-
-    /// The same, for one of several that are awaited together: until `at`, which was `deadline` away.
-    async fn until(mut self, at: tokio::time::Instant, deadline: Duration) -> Result<Vec<u8>, NetError> {
+    pub async fn within(mut self, deadline: Duration) -> Result<Vec<u8>, NetError> {
         let session = self.waiting.session;
-        match tokio::time::timeout_at(at, self.answered).await {
+        match tokio::time::timeout(deadline, self.answered).await {
             Ok(Ok(reply)) => {
                 self.waiting.is_answered = true;
                 Ok(reply)

@@ -264,17 +264,6 @@ impl TransferStream {
         .await
     }
 
-    /// Sends a frame with its own checksums, or with checksums computed here where it has none.
-    ///
-    /// # Errors
-    /// As [`send_checked_frame`](Self::send_checked_frame).
-    pub async fn send_checked_or_sum(&mut self, frame: &StreamFrame) -> Result<(), NetError> {
-        if frame.checksums.is_empty() {
-            return self.send_frame(&frame.payload).await;
-        }
-        self.send_checked_frame(&frame.payload, &frame.checksums).await
-    }
-
     /// Signals between two frames that the next one waits for a limit, so that the receiver does not take the silence
     /// for a stall.
     ///

@@ -71,10 +71,6 @@ impl CopyQueue {
     pub(super) fn drop_waiting(&mut self) {
         self.waiting.clear();
     }
-
-    pub(super) fn running(&self) -> usize {
-        self.running.len()
-    }
 }
 
 /// What a cancelled copy had come to.

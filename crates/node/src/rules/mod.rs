@@ -189,11 +189,6 @@ impl Node {
         self.session
     }
 
-    /// Copies from other nodes that are under way.
-    pub fn copies_running(&self) -> usize {
-        self.copies.running()
-    }
-
     fn replicate(&mut self, asker: ReplyTo, copy: CopyOrder) {
         let slice = copy.header.slice;
         let result = if self.moves.is_removing(slice) {

@@ -87,11 +87,6 @@ impl DriverCore {
         self.epoch
     }
 
-    /// Whether it has a journal.
-    pub fn has_journal(&self) -> bool {
-        self.pages.is_some()
-    }
-
     /// Gives the job an event, and notes it for the journal.
     pub fn handle_event(&mut self, now: Now, event: Event) {
         let now = self.time.at(now);

@@ -211,11 +211,6 @@ impl SphereError {
         };
         Refusal::new(reason, self.to_string())
     }
-
-    /// The report of a function's error, where that is what ended the job.
-    pub fn function_error(&self) -> Option<&FunctionFailure> {
-        if let Self::Function(error) = self { Some(error) } else { None }
-    }
 }
 
 /// `, record 3 (which begins "…")`, as far as that is known.

@@ -36,20 +36,6 @@ impl SliceHasher {
         self.blocks.bytes
     }
 
-    /// The present position, for [`rollback`](Self::rollback).
-    pub fn mark(&self) -> HasherMark {
-        HasherMark { whole: self.whole.clone(), partial: self.blocks.partial, bytes: self.blocks.bytes }
-    }
-
-    /// Forgets all bytes since the mark, which must be this hasher's own.
-    pub fn rollback(&mut self, mark: HasherMark) {
-        // Blocks completed since then follow the mark's number of full blocks; those before it never change.
-        self.blocks.full.truncate((mark.bytes / limits::BLOCK_BYTES) as usize);
-        self.whole = mark.whole;
-        self.blocks.partial = mark.partial;
-        self.blocks.bytes = mark.bytes;
-    }
-
     /// The sums of all bytes seen.
     pub fn finish(self) -> SliceSums {
         self.blocks.finish(Digest(*self.whole.finalize().as_bytes()))
@@ -137,14 +123,6 @@ pub struct SliceSums {
     pub digest: Digest,
     /// CRC32C of each block; the last block may be short.
     pub blocks: Vec<u32>,
-}
-
-/// A point in a [`SliceHasher`]'s past.
-#[derive(Clone, Debug)]
-pub struct HasherMark {
-    whole: blake3::Hasher,
-    partial: u32,
-    bytes: u64,
 }
 
 const BLOCK_BYTES: usize = limits::BLOCK_BYTES as usize;
@@ -238,20 +216,6 @@ mod tests {
             }
             hasher.update(rest);
             prop_assert_eq!(hasher.finish(), sums(&bytes));
-        }
-
-        #[test]
-        fn a_rollback_leaves_no_trace(kept in 0..3 * BLOCK_BYTES, dropped in 0..3 * BLOCK_BYTES) {
-            let bytes = bytes(kept + dropped);
-            let mut hasher = SliceHasher::new();
-            hasher.update(&bytes[..kept]);
-            let mark = hasher.mark();
-            hasher.update(&bytes[kept..]);
-            hasher.rollback(mark);
-            hasher.update(b"after");
-            let mut wanted = bytes[..kept].to_vec();
-            wanted.extend(b"after");
-            prop_assert_eq!(hasher.finish(), sums(&wanted));
         }
     }
 }

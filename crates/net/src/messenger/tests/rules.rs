@@ -153,7 +153,14 @@ async fn one_request_to_many_has_one_result_each(ground: Ground) {
     // One session is named twice, and one does not exist.
     let named = [&sessions[..], &[SessionId(3), SessionId(99)]].concat();
     let deadline = Duration::from_secs(2);
-    let results = caller.request_group(Class::Urgent, &named, b"all ".to_vec(), deadline).await;
+    let mut results = Vec::new();
+    for (session, asked) in caller.request_each(Class::Urgent, &named, b"all ".to_vec()) {
+        let result = match asked {
+            Ok(answer) => answer.within(deadline).await,
+            Err(error) => Err(error),
+        };
+        results.push((session, result));
+    }
     let of: Vec<_> = results.iter().map(|(session, _)| session.0).collect();
     assert_eq!(of, [(0..20).collect::<Vec<_>>(), vec![99]].concat());
     for (session, result) in results {
