@@ -18,4 +18,4 @@ pub use protocol::AddressRange;
 pub use rules::SecurityBatchId;
 pub use server::{SecurityServer, serve};
 pub use setup::restore::{finish_restore, is_restored};
-pub use setup::{ACCOUNTS_FILE, AUTHORITY_KEY_FILE, CloudSetup, NewUserRights, create_cloud, open_cloud};
+pub use setup::{ACCOUNTS_FILE, AUTHORITY_KEY_FILE, CloudSetup, create_cloud, open_cloud};

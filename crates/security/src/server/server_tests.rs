@@ -20,7 +20,7 @@ use protocol::{
 use tempfile::TempDir;
 
 use super::*;
-use crate::{NewUserRights, create_cloud};
+use crate::create_cloud;
 
 /// A cloud with a master, `node-1`, an administrator `root` and a user `alice`, and its security server at work.
 struct World {
@@ -45,7 +45,7 @@ async fn world() -> World {
     cloud.ensure_master(&root.path().join("master")).unwrap();
     cloud.ensure_node(&NodeId::new("node-1").unwrap(), &root.path().join("node-1"), &[]).unwrap();
     let token = cloud.ensure_admin(&UserName::new("root").unwrap()).unwrap().unwrap();
-    cloud.add_user(&UserName::new("alice").unwrap(), Some("correct horse"), NewUserRights::default()).unwrap();
+    cloud.add_user(&UserName::new("alice").unwrap(), "correct horse").unwrap();
     drop(cloud);
     let server = SecurityServer::bind(&settings(&root)).await.unwrap();
     let (address, stop) = (server.address(), TaskGroup::new());

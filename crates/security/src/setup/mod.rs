@@ -27,7 +27,7 @@ use crate::{
         self, Accounts, MASTER, SECURITY, User,
         credentials::{TOKENS_MAX, Token},
         machines::{self, Certificate, Machine, TicketRow},
-        password_hash::{PasswordHash, TokenHash},
+        password_hash::TokenHash,
     },
 };
 
@@ -105,29 +105,15 @@ impl CloudSetup {
         if self.accounts.user(name).is_some() {
             return Ok(None);
         }
-        self.add_user(name, None, NewUserRights { admin: true, ..NewUserRights::default() })?;
+        self.commit(accounts::set_user(name, &User { admin: true, ..User::default() })?)?;
         self.add_token(name).map(Some)
     }
 
-    /// Adds a user, with a password or, for now, without any secret.
-    pub fn add_user(
-        &mut self,
-        name: &UserName,
-        password: Option<&str>,
-        new: NewUserRights,
-    ) -> Result<(), SecurityError> {
-        if self.accounts.user(name).is_some() {
-            return Err(SecurityError::UserExists(name.clone()));
-        }
-        for group in &new.groups {
-            accounts::check_group(group)?;
-            if !self.accounts.groups().contains(group) {
-                self.commit(accounts::set_group(group)?)?;
-            }
-        }
-        let NewUserRights { groups, admin, addresses } = new;
-        let password = password.map(PasswordHash::new).transpose()?;
-        self.commit(accounts::set_user(name, &User { password, groups, admin, addresses, ..User::default() })?)
+    /// Adds a user with a password.
+    #[cfg(test)]
+    pub(crate) fn add_user(&mut self, name: &UserName, password: &str) -> Result<(), SecurityError> {
+        let password = Some(accounts::password_hash::PasswordHash::new(password)?);
+        self.commit(accounts::set_user(name, &User { password, ..User::default() })?)
     }
 
     /// Gives a user a further token and returns it; it is kept nowhere else. The oldest goes when there are too many.
@@ -150,22 +136,6 @@ impl CloudSetup {
         });
         self.commit(accounts::set_user(name, &user)?)?;
         Ok(token)
-    }
-
-    /// Gives a user a new password.
-    pub fn set_password(&mut self, name: &UserName, password: &str) -> Result<(), SecurityError> {
-        let mut user = self.user(name)?;
-        user.password = Some(PasswordHash::new(password)?);
-        self.commit(accounts::set_user(name, &user)?)
-    }
-
-    /// Removes a user, but never the last administrator.
-    pub fn remove_user(&mut self, name: &UserName) -> Result<(), SecurityError> {
-        let user = self.user(name)?;
-        if user.admin && self.accounts.users().filter(|(_, user)| user.admin).count() == 1 {
-            return Err(SecurityError::LastAdmin(name.clone()));
-        }
-        self.commit_all(&[accounts::remove_user(name), accounts::remove_origin(name)])
     }
 
     fn user(&self, name: &UserName) -> Result<User, SecurityError> {
@@ -225,12 +195,8 @@ impl CloudSetup {
 
     /// The journal first, memory after it.
     fn commit(&mut self, change: RowChange) -> Result<(), SecurityError> {
-        self.commit_all(&[change])
-    }
-
-    fn commit_all(&mut self, changes: &[RowChange]) -> Result<(), SecurityError> {
-        self.journal.commit(changes)?;
-        changes.iter().try_for_each(|change| self.accounts.apply(change))
+        self.journal.commit(std::slice::from_ref(&change))?;
+        self.accounts.apply(&change)
     }
 }
 
@@ -304,17 +270,6 @@ fn write(file: &Path, text: &str, mode: u32) -> Result<(), SecurityError> {
         file: file.to_owned(),
         source,
     })
-}
-
-/// What a new user may do.
-#[derive(Clone, Debug, Default)]
-pub struct NewUserRights {
-    /// Groups the user belongs to.
-    pub groups: Vec<String>,
-    /// Whether the user administers the cloud.
-    pub admin: bool,
-    /// From where the user may log in; empty: from anywhere.
-    pub addresses: Vec<AddressRange>,
 }
 
 /// The journal of accounts, in the security server's folder.

@@ -155,23 +155,6 @@ fn a_node_cannot_take_the_name_of_a_role() {
 }
 
 #[test]
-fn users_are_added_once_and_removed_but_never_the_last_administrator() {
-    let root = tempfile::tempdir().unwrap();
-    let mut cloud = create_cloud(root.path(), "home").unwrap();
-    let (admin, alice) = (name("root"), name("alice"));
-    cloud.ensure_admin(&admin).unwrap();
-    let astro = || NewUserRights { groups: vec!["astro".into()], ..NewUserRights::default() };
-    cloud.add_user(&alice, Some("correct horse"), astro()).unwrap();
-    assert!(matches!(cloud.add_user(&alice, None, astro()), Err(SecurityError::UserExists(_))));
-    let misnamed = NewUserRights { groups: vec!["a b".into()], ..NewUserRights::default() };
-    assert!(matches!(cloud.add_user(&name("bob"), None, misnamed), Err(SecurityError::Group(_))));
-    assert!(matches!(cloud.remove_user(&name("bob")), Err(SecurityError::NoSuchUser(_))));
-    assert!(matches!(cloud.remove_user(&admin), Err(SecurityError::LastAdmin(_))));
-    cloud.remove_user(&alice).unwrap();
-    assert_eq!(cloud.accounts().users().map(|(name, _)| name).collect::<Vec<_>>(), [&admin]);
-}
-
-#[test]
 fn tokens_are_all_different_and_the_oldest_makes_room() {
     let root = tempfile::tempdir().unwrap();
     let mut cloud = create_cloud(root.path(), "home").unwrap();
