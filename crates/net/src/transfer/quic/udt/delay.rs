@@ -10,8 +10,6 @@ pub(super) struct Delay {
     /// Shortest round trips of the last two periods of [`FORGET_AFTER`], and when the newer began.
     shortest: Option<(Duration, Duration)>,
     period_began: Duration,
-    /// When a packet last took no longer than that.
-    empty_at: Duration,
     /// Recent round trips, each shorter than all that came after it.
     recent: VecDeque<(Duration, Duration)>,
 }
@@ -31,10 +29,6 @@ impl Delay {
         } else {
             (older, newer.min(round_trip))
         });
-        let shortest = older.min(newer).min(round_trip);
-        if round_trip <= shortest + (shortest / 100).max(EMPTY_WITHIN) {
-            self.empty_at = now;
-        }
         while self.recent.back().is_some_and(|(_, longer)| *longer >= round_trip) {
             self.recent.pop_back();
         }
@@ -57,11 +51,6 @@ impl Delay {
         self.smoothed
     }
 
-    /// When the queue was last seen empty.
-    pub(super) fn empty_at(&self) -> Duration {
-        self.empty_at
-    }
-
     /// How long even the luckiest recent packet waited.
     pub(super) fn queue(&self) -> Duration {
         let least = self.recent.front().map(|(_, round_trip)| *round_trip);
@@ -79,8 +68,6 @@ pub(super) fn full_at(rate: f64) -> Duration {
 
 /// After two such periods a round trip is forgotten, so that a longer path is believed.
 const FORGET_AFTER: Duration = Duration::from_secs(10);
-/// A queue shorter than this, or than one hundredth of the round trip, counts as empty.
-const EMPTY_WITHIN: Duration = Duration::from_millis(1);
 /// The luckiest packet of this time gives the queue's length: that filters out what acknowledgements and timers add.
 const WINDOW: Duration = Duration::from_millis(25);
 /// Round trips kept for that.

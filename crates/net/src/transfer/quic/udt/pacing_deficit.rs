@@ -1,7 +1,6 @@
 //! How late the sender is. QUIC's pacer forgets after two milliseconds what it might have sent. A thread that does not
-//! run for ten milliseconds thus sends less than the rate. The link is idle meanwhile unless packets queue before it.
-//! So the sender catches up, a little faster than the rate, and the queue may be as long as the sender is late. A
-//! punctual sender needs none. It never reads a clock.
+//! run for ten milliseconds thus sends less than the rate, and the link is idle meanwhile. So the sender catches up, a
+//! little faster than the rate. It never reads a clock.
 
 use std::time::Duration;
 
@@ -11,8 +10,6 @@ pub(super) struct PacingDeficit {
     sent_at: Duration,
     /// Bytes that the rate allowed and that did not leave.
     missed_bytes: f64,
-    /// Usual longest gap between departures, without the pacer's own gaps.
-    gap: Duration,
     /// The sender had a reason not to send.
     is_limited: bool,
 }
@@ -26,11 +23,6 @@ impl PacingDeficit {
             self.missed_bytes = 0.0;
         } else {
             self.missed_bytes += rate * gap.as_secs_f64();
-            // A pacer sends bursts of ten packets: at a slow rate they are apart although nothing is late.
-            let of_rate = Duration::from_secs_f64((BURST_BYTES / rate.max(1.0)).min(1.0));
-            let gap = gap.saturating_sub(of_rate);
-            let forgotten = gap.as_secs_f64() / FORGET_OVER.as_secs_f64();
-            self.gap = self.gap.mul_f64(1.0 - forgotten).max(gap);
         }
         self.is_limited = false;
         let most = rate * MISSED_MAX.as_secs_f64();
@@ -46,25 +38,14 @@ impl PacingDeficit {
     pub(super) fn is_behind(&self, rate: f64) -> bool {
         self.missed_bytes > rate * PUNCTUAL.as_secs_f64()
     }
-
-    /// How long the sender's thread sometimes does not run.
-    pub(super) fn usual_gap(&self) -> Duration {
-        self.gap.saturating_sub(PUNCTUAL).mul_f64(MARGIN)
-    }
 }
 
-/// What a pacer sends at once, at most, where the rate is slow.
-const BURST_BYTES: f64 = 15_000.0;
 /// A gap as short as this comes from timers.
 const PUNCTUAL: Duration = Duration::from_millis(2);
-/// How much more queue than the usual longest gap a late sender wants: gaps come in pairs.
-const MARGIN: f64 = 1.25;
 /// A longer gap has another reason.
 const GAP_MAX: Duration = Duration::from_millis(30);
 /// How much the sender catches up, in time at the rate.
 const MISSED_MAX: Duration = Duration::from_millis(30);
-/// A gap is forgotten over this time.
-const FORGET_OVER: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -87,18 +68,14 @@ mod tests {
     fn a_punctual_sender_is_never_late() {
         let mut deficit = PacingDeficit::default();
         sends(&mut deficit, 1..1_000);
-        assert_eq!(deficit.usual_gap(), Duration::ZERO);
         assert!(!deficit.is_behind(RATE));
     }
 
     #[test]
-    fn what_a_gap_cost_is_missed_and_the_gap_remembered_for_a_while() {
+    fn what_a_gap_cost_is_missed() {
         let mut deficit = PacingDeficit::default();
         sends(&mut deficit, (1..100).chain([110]));
         assert!(deficit.is_behind(RATE));
-        assert!(deficit.usual_gap() > 8 * MS, "{:?}", deficit.usual_gap());
-        sends(&mut deficit, 111..9_000);
-        assert_eq!(deficit.usual_gap(), Duration::ZERO);
     }
 
     #[test]
@@ -108,7 +85,6 @@ mod tests {
         deficit.mark_limited();
         sends(&mut deficit, [110]);
         assert!(!deficit.is_behind(RATE));
-        assert_eq!(deficit.usual_gap(), Duration::ZERO);
     }
 
     #[test]

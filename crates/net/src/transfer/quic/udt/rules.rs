@@ -98,8 +98,8 @@ struct Tick {
     used: f64,
     /// When the sender last had nothing more to send.
     idle_at: Option<Duration>,
-    /// Since when the rate rises without causing a queue, and what the path carried then.
-    rising_since: Option<(Duration, f64)>,
+    /// What the path carried when the rate began to rise without causing a queue.
+    rising_from: Option<f64>,
 }
 
 /// The last overload of the path.
@@ -255,9 +255,8 @@ impl Rules {
             Phase::Start(start) => start.window(),
             Phase::Drain => self.path_bytes() + least,
             Phase::Steady => {
-                // Others' queue is a part of the path, but not a queue that only grows: a link may have become slow.
-                let smoothed = self.delay.smoothed().unwrap_or(START_ROUND_TRIP);
-                let round_trip = smoothed.min(self.round_trip() + WINDOW_QUEUE_MAX);
+                // Others' queue is a part of the path.
+                let round_trip = self.delay.smoothed().unwrap_or(START_ROUND_TRIP);
                 self.rate * (round_trip + SYN).as_secs_f64() + least
             }
             Phase::Short(law) => law.window(self.delivery_rate, self.round_trip(), self.packet_bytes),
@@ -404,7 +403,7 @@ impl Rules {
             self.overload.in_vain = 0;
         }
         if queue > target && !self.is_contended() {
-            self.tick.rising_since = None;
+            self.tick.rising_from = None;
             // A reaction shows after a round trip, once the queue had time to drain.
             let shows_at = self.overload.drain_until.unwrap_or(self.overload.answered_at) + self.round_trip();
             let is_answered = self.overload.has_been && now < shows_at;
@@ -425,7 +424,7 @@ impl Rules {
             let margin = 1.0 - queue.as_secs_f64() / target.as_secs_f64();
             self.rise(now, queue > target / 4, margin.max(0.0), ticks);
         } else {
-            self.tick.rising_since = None;
+            self.tick.rising_from = None;
         }
     }
 
@@ -435,26 +434,20 @@ impl Rules {
     /// catch up.
     fn rise(&mut self, now: Duration, is_queueing: bool, margin: f64, ticks: f64) {
         let margin = if self.is_contended() { CONTENDED_MARGIN } else { margin };
-        let mut is_free = false;
-        let mut step = STEP_SHARE * (self.delivery_rate.max(self.rate) * STEP_REFERENCE).sqrt() * margin;
+        let step = STEP_SHARE * (self.delivery_rate.max(self.rate) * STEP_REFERENCE).sqrt() * margin;
         if is_queueing || self.is_contended() {
-            self.tick.rising_since = None;
+            self.tick.rising_from = None;
         } else {
-            let (since, carried) = *self.tick.rising_since.get_or_insert((now, self.delivery_rate));
+            let carried = *self.tick.rising_from.get_or_insert(self.delivery_rate);
             if carried > 0.0 && self.delivery_rate >= carried * FREE_GROWTH {
                 return self.start_again(now);
             }
-            let period = self.round_trip().max(DOUBLING_MIN) * 2;
-            let doublings = now.saturating_sub(since).as_secs_f64() / period.as_secs_f64();
-            is_free = doublings >= FREE_AFTER_DOUBLINGS;
-            step = (step * doublings.floor().min(20.0).exp2()).min(self.rate * STEP_RATE_SHARE_MAX);
         }
         self.rate = (self.rate + step * ticks).min(RATE_BYTES_PER_SECOND_MAX);
         if self.delivery_rate > 0.0 {
-            let over = if is_free { RATE_OVER_DELIVERY_FREE } else { RATE_OVER_DELIVERY_MAX };
             // The slowest flows are measured by so few packets that timers alone would keep them slow.
-            let least = WINDOW_PACKETS * self.packet_bytes / DOUBLING_MIN.as_secs_f64();
-            self.rate = self.rate.min((self.delivery_rate * over).max(self.delivery_rate + least));
+            let least = WINDOW_PACKETS * self.packet_bytes / MEASURED_OVER_MIN.as_secs_f64();
+            self.rate = self.rate.min((self.delivery_rate * RATE_OVER_DELIVERY_MAX).max(self.delivery_rate + least));
         }
     }
 
@@ -462,7 +455,7 @@ impl Rules {
     /// busy then. It goes on from here.
     fn start_again(&mut self, now: Duration) {
         self.phase = Phase::Start(Start::from(self.rate * self.round_trip().as_secs_f64(), self.packet_bytes));
-        self.tick.rising_since = None;
+        self.tick.rising_from = None;
         self.round.began_at = now;
     }
 
@@ -484,22 +477,11 @@ impl Rules {
             (self.round.best, self.round.best_before) = (seen, seen);
         }
         if seen > 0.0 {
-            // A late sender saw no more arrive than it sent, which says little about the path.
-            let is_late = self.tick.used <= USED_ENOUGH && queue <= long;
-            self.delivery_rate = if is_late { seen.max(self.delivery_rate * CUT) } else { seen };
+            self.delivery_rate = seen;
         }
-        let base = if self.delivery_rate > 0.0 && self.tick.used > USED_ENOUGH {
-            self.rate.min(self.delivery_rate)
-        } else {
-            self.rate
-        };
-        // Flows that share a queue may keep it from ever being empty; then none knows the round trip without it.
-        let is_unseen = !is_contended && now.saturating_sub(self.delay.empty_at()) > EMPTY_SEEN_WITHIN;
-        let (share, times) = if is_unseen { (DEEP_CUT, DEEP_DRAIN) } else { (CUT, DRAIN) };
-        self.rate = (base * share).max(RATE_BYTES_PER_SECOND_MIN);
-        // A late sender leaves as much of the queue as it may miss.
-        let kept = if is_unseen { Duration::ZERO } else { self.pacing_deficit.usual_gap() };
-        let drain = queue.saturating_sub(kept).saturating_mul(times).min(DRAIN_MAX);
+        let base = if self.delivery_rate > 0.0 { self.rate.min(self.delivery_rate) } else { self.rate };
+        self.rate = (base * CUT).max(RATE_BYTES_PER_SECOND_MIN);
+        let drain = queue.saturating_mul(DRAIN).min(DRAIN_MAX);
         self.overload.drain_until = (!is_contended).then(|| now.saturating_add(drain));
         self.answer(now);
     }
@@ -526,7 +508,7 @@ impl Rules {
         overload.answered_at = now;
         overload.has_been = true;
         self.losses.restart();
-        self.tick.rising_since = None;
+        self.tick.rising_from = None;
     }
 
     /// The path was gone for long: starts again with what was learned.
@@ -545,7 +527,7 @@ impl Rules {
     /// Whether the sender would send more if it might. A late sender does not use its rate either.
     fn is_wanting(&self, now: Duration) -> bool {
         let idle = self.tick.idle_at.map(|at| now.saturating_sub(at));
-        self.tick.used > USED_ENOUGH || idle.is_none_or(|idle| idle > self.round_trip().max(DOUBLING_MIN))
+        self.tick.used > USED_ENOUGH || idle.is_none_or(|idle| idle > self.round_trip().max(MEASURED_OVER_MIN))
     }
 
     /// The queue belongs to another flow: it stays long though we sent less.
@@ -553,9 +535,9 @@ impl Rules {
         self.overload.in_vain >= CUTS_IN_VAIN
     }
 
-    /// The queue at which the path counts as full, and what a late sender needs in addition.
+    /// The queue at which the path counts as full.
     fn queue_target(&self) -> Duration {
-        full_at(self.rate) + self.pacing_deficit.usual_gap()
+        full_at(self.rate)
     }
 
     /// What the path holds without a queue.
@@ -577,8 +559,6 @@ pub const RATE_BYTES_PER_SECOND_MIN: f64 = 15_000.0;
 pub const RATE_BYTES_PER_SECOND_MAX: f64 = 1.25e12;
 /// UDT's window beside the rate.
 const WINDOW_PACKETS: f64 = 16.0;
-/// Longest queue that the window follows.
-const WINDOW_QUEUE_MAX: Duration = Duration::from_millis(500);
 /// More than any path holds.
 const WINDOW_BYTES_MAX: f64 = 1e12;
 /// The round trip assumed before it is known.
@@ -594,12 +574,6 @@ const CUTS_MAX: u32 = 5;
 const CUTS_IN_VAIN: u32 = 3;
 /// After a cut a queue drains in so many times its length.
 const DRAIN: u32 = 9;
-/// A queue that was not seen empty for this long is drained, by half the rate for twice as long as that takes alone.
-const EMPTY_SEEN_WITHIN: Duration = Duration::from_secs(4);
-/// What is left of the rate then.
-const DEEP_CUT: f64 = 0.5;
-/// Drains for so many times the queue's length.
-const DEEP_DRAIN: u32 = 4;
 /// A queue longer than a round trip, and than this, means that the path became slower.
 const QUEUE_LONG_MIN: Duration = Duration::from_millis(100);
 /// Longest time for a queue to drain.
@@ -613,19 +587,14 @@ const CRUISE: f64 = 0.985;
 const STEP_SHARE: f64 = 0.002;
 /// Bytes a second: 1 Gbit/s. Slower flows rise by a larger share, faster ones by a smaller, with the root of the rate.
 const STEP_REFERENCE: f64 = 125e6;
-/// Largest step, as a share of the rate.
-const STEP_RATE_SHARE_MAX: f64 = 0.02;
-/// A rise without a queue doubles its steps every two round trips, or every two of this where that is longer.
-const DOUBLING_MIN: Duration = Duration::from_millis(100);
+/// A shorter time says little of a slow flow.
+const MEASURED_OVER_MIN: Duration = Duration::from_millis(100);
 /// Steps that are caught up where no acknowledgement came.
 const TICKS_MAX: f64 = 4.0;
 /// How fast a rate rises beside a flow that keeps the queue full, relative to an empty path.
 const CONTENDED_MARGIN: f64 = 0.1;
 /// The rate is never further over what was seen to arrive.
 const RATE_OVER_DELIVERY_MAX: f64 = 1.06;
-/// Except where it rose for so many doublings without a queue: the arrivals are then not all that the path can carry.
-const RATE_OVER_DELIVERY_FREE: f64 = 1.5;
-const FREE_AFTER_DOUBLINGS: f64 = 2.0;
 /// The path carries so many times what it did at first, and still no queue: it has room for a new start.
 const FREE_GROWTH: f64 = 1.25;
 /// The use of the rate is averaged over so many evaluations.
