@@ -103,5 +103,5 @@ const IDLE_PER_PEER_MAX: usize = 8;
 const IDLE_MAX: usize = 256;
 /// How long one is kept: less than the time after which the other end closes it ([`REQUEST_IDLE_MAX`]).
 ///
-/// [`REQUEST_IDLE_MAX`]: crate::transfer_server::REQUEST_IDLE_MAX
+/// [`REQUEST_IDLE_MAX`]: crate::transfer_server::connection_limits::REQUEST_IDLE_MAX
 const IDLE_TIME_MAX: Duration = Duration::from_secs(60);

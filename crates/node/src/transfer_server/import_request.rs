@@ -8,7 +8,7 @@ use net::{identity::Bearer, transfer::TransferStream};
 use protocol::{SliceId, message::transfer::TransferReply, ticket::SignedTicket, ticket_verifier::WriteGrant};
 use tokio::sync::mpsc;
 
-use super::{AfterRequest, refuse};
+use super::replies::{AfterRequest, refuse};
 use crate::{NodeError, blocking, node_context::NodeContext, rules::NodeCompletion};
 
 /// The file to import.

@@ -24,9 +24,9 @@ use tokio::{
 };
 
 use super::{
-    ACCEPT_PAUSE, REQUEST_IDLE_MAX, STOP_PATIENCE,
+    connection_limits::{ACCEPT_PAUSE, REQUEST_IDLE_MAX, STOP_PATIENCE},
     local_write::{self, LocalUpload},
-    wait_for_transfer_slot,
+    slots::{too_busy, wait_for_transfer_slot},
 };
 use crate::{NodeError, blocking, node_context::NodeContext, transfer::frame_pipe::STALL_MAX};
 
@@ -148,7 +148,7 @@ async fn open(
     slice: SliceId,
 ) -> Result<SliceReader, NodeError> {
     let allowed = context.tickets.read(bearer, ticket, slice)?;
-    let Some(_turn) = wait_for_transfer_slot(context).await else { return Err(super::too_busy(context)) };
+    let Some(_turn) = wait_for_transfer_slot(context).await else { return Err(too_busy(context)) };
     let store = Arc::clone(&context.storage.slices);
     let opened = blocking("opening a slice", move || Ok(store.open_slice(slice)?)).await;
     let reader = match opened {
@@ -191,7 +191,7 @@ async fn recheck(
 ) -> Result<(), NodeError> {
     let Range { start: from, end: until } = suspect;
     context.tickets.read(bearer, ticket, slice)?;
-    let Some(_turn) = wait_for_transfer_slot(context).await else { return Err(super::too_busy(context)) };
+    let Some(_turn) = wait_for_transfer_slot(context).await else { return Err(too_busy(context)) };
     let until = until.min(from.saturating_add(SUSPECT_BYTES_MAX));
     let store = Arc::clone(&context.storage.slices);
     let looked = blocking("looking at suspect bytes", move || Ok(store.open_slice(slice)?.verify(from, until)?)).await;

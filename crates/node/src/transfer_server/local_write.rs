@@ -16,7 +16,7 @@ use protocol::{
 use store::{PartialKey, SliceHasher, SliceWriter};
 
 use super::{
-    too_busy, wait_for_slot,
+    slots::{too_busy, wait_for_slot},
     write::{begin_resumable, evict_partials_if_full, finish, receive_upload},
 };
 use crate::{

@@ -2,12 +2,15 @@
 //! turn. It serves the paths upload, download, replication and job. Each connection has its own task, and all are
 //! counted, so one peer never delays another. It never gives or takes a byte without a ticket that allows exactly that.
 
+mod connection_limits;
 mod import_request;
 mod local_socket;
 mod local_write;
 mod piece;
 mod pull_request;
 pub(crate) mod read;
+mod replies;
+mod slots;
 #[cfg(test)]
 pub(crate) mod tests;
 mod verify;
@@ -23,7 +26,7 @@ use net::{
     unauthenticated::UNAUTHENTICATED_TIME_MAX,
 };
 use protocol::{
-    Reason, TransferQos,
+    TransferQos,
     message::transfer::{TransferReply, TransferRequest},
     ticket::SignedTicket,
     ticket_verifier::ProvedBearer,
@@ -36,10 +39,13 @@ use tokio::{
 
 use crate::{
     NodeError,
-    node_context::{NodeContext, gauge::GaugeGuard},
+    node_context::NodeContext,
     task::{self, DriverIdentity},
 };
+use connection_limits::{ACCEPT_PAUSE, REQUEST_IDLE_MAX, STOP_PATIENCE};
 use read::{OPEN_IDLE_MAX, OpenSlices};
+use replies::{AfterRequest, refuse};
+use slots::{acquire_slot, acquire_slot_of, acquire_write_slot, too_busy};
 
 /// Serves the port, and the local socket if there is one, until the node stops. Work under way then has a moment to
 /// end.
@@ -347,81 +353,5 @@ async fn next_request(
     }
 }
 
-/// The state of a connection after a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AfterRequest {
-    /// The next request may come.
-    Next,
-    /// It stopped in the middle of something.
-    Close,
-}
-
-/// The slot of one transfer.
-struct TransferSlot {
-    _permit: OwnedSemaphorePermit,
-    _counted: GaugeGuard,
-}
-
-/// Waits for a slot; if none is free in time, the peer is told to come back.
-async fn acquire_slot(context: &NodeContext, stream: &mut TransferStream) -> Result<Option<TransferSlot>, NodeError> {
-    acquire_slot_of(context, &context.limits.transfer_slots, stream).await
-}
-
-/// The same for a writer; a node that forwards a slice has slots of its own.
-async fn acquire_write_slot(
-    context: &NodeContext,
-    stream: &mut TransferStream,
-) -> Result<Option<TransferSlot>, NodeError> {
-    let turns = if stream.peer_fingerprint().is_some() {
-        &context.limits.forward_slots
-    } else {
-        &context.limits.transfer_slots
-    };
-    acquire_slot_of(context, turns, stream).await
-}
-
-async fn acquire_slot_of(
-    context: &NodeContext,
-    turns: &Arc<Semaphore>,
-    stream: &mut TransferStream,
-) -> Result<Option<TransferSlot>, NodeError> {
-    let turn = wait_for_slot(context, turns).await;
-    if turn.is_none() {
-        stream.send(&TransferReply::Refused(too_busy(context).refusal())).await?;
-    }
-    Ok(turn)
-}
-
-/// Waits for a slot, but not for ever.
-async fn wait_for_transfer_slot(context: &NodeContext) -> Option<TransferSlot> {
-    wait_for_slot(context, &context.limits.transfer_slots).await
-}
-
-async fn wait_for_slot(context: &NodeContext, turns: &Arc<Semaphore>) -> Option<TransferSlot> {
-    match timeout(SLOT_WAIT_MAX, Arc::clone(turns).acquire_owned()).await {
-        Ok(Ok(permit)) => Some(TransferSlot { _permit: permit, _counted: context.limits.transfers_running.count() }),
-        _ => None,
-    }
-}
-
-fn too_busy(context: &NodeContext) -> NodeError {
-    let message = format!("node {} serves as many transfers as it may; try again a little later", context.node);
-    NodeError::refused(Reason::Busy, message)
-}
-
-/// Refuses a request. The connection stays usable for another one.
-async fn refuse(stream: &mut TransferStream, error: &NodeError) -> Result<AfterRequest, NodeError> {
-    stream.send(&TransferReply::Refused(error.refusal())).await?;
-    Ok(AfterRequest::Next)
-}
-
-/// How long a connection may wait for its next request.
-pub(crate) const REQUEST_IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 /// How long an authenticated peer may wait for room, within the time that it had for its proof.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long a request may wait for its slot before it is sent elsewhere.
-const SLOT_WAIT_MAX: Duration = Duration::from_secs(15);
-/// Pause after a connection could not be accepted, instead of retrying in a loop.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long conversations may go on once the node stops.
-const STOP_PATIENCE: Duration = Duration::from_secs(3);

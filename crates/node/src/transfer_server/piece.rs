@@ -13,7 +13,10 @@ use protocol::{
     ticket::SignedTicket,
 };
 
-use super::{AfterRequest, refuse, write::refuse_midway};
+use super::{
+    replies::{AfterRequest, refuse},
+    write::refuse_midway,
+};
 use crate::{
     NodeError, blocking,
     bucket::{BeginOutcome, PieceWriter},

@@ -16,7 +16,7 @@ use protocol::{
 use store::{PartialKey, SliceWriter};
 
 use super::{
-    AfterRequest, refuse,
+    replies::{AfterRequest, refuse},
     write::{begin_resumable, evict_partials_if_full, finish, receive_upload},
 };
 use crate::{

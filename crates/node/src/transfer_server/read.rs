@@ -13,7 +13,7 @@ use protocol::{Reason, SliceId, TransferQos, limits, message::transfer::Transfer
 use store::SliceReader;
 use tokio::time::{Instant, timeout};
 
-use super::{AfterRequest, refuse};
+use super::replies::{AfterRequest, refuse};
 use crate::{
     NodeError, blocking,
     node_context::NodeContext,

@@ -7,7 +7,7 @@ use net::{identity::Bearer, transfer::TransferStream};
 use protocol::{SliceId, message::transfer::TransferReply, ticket::SignedTicket};
 use store::{CheckStep, SliceCheck};
 
-use super::{AfterRequest, refuse};
+use super::replies::{AfterRequest, refuse};
 use crate::{NodeError, blocking, node_context::NodeContext};
 
 pub(super) async fn verify(

@@ -22,7 +22,7 @@ use protocol::{
 use store::{PartialKey, SliceWriter, StoreError};
 use tokio::time::{sleep, timeout};
 
-use super::{AfterRequest, refuse};
+use super::replies::{AfterRequest, refuse};
 use crate::{
     NodeError, blocking,
     disks::upload_locks::UploadLock,
