@@ -23,14 +23,16 @@ use protocol::{
         rebuild::MirrorRow,
         spe, transfer,
     },
-    parquet_footer::{TAIL_BYTES, footer_bytes, row_groups},
-    record_index::IndexHeader,
     slice::block_count,
     ticket::{SignedTicket, Ticket, TicketKeys},
     ticket_verifier::TicketVerifier,
     wire::{codec, datagram, stream_frame},
 };
 use serde::{Serialize, de::DeserializeOwned};
+use sphere::records::{
+    parquet_footer::{TAIL_BYTES, footer_bytes, row_groups},
+    record_index::IndexHeader,
+};
 use store::{SIDECAR_VERSION, Sidecar};
 
 /// A fuzz target.

@@ -6,7 +6,8 @@
 
 // Read in this order:
 //
-// - `stream` (what goes in), with `split_points` (where it may be cut) and `segment` (how it is cut)
+// - `stream` (what goes in), with `split_points` (where it may be cut) and `segment` (how it is cut); `records` (where
+//   an index and a Parquet file say that records begin)
 // - `schedule` (which SPE gets which task), with `task` (how segments are grouped), `fleet` (which SPEs exist),
 //   `busiest_nodes` and `straggler` (which attempts are slow)
 // - `bucket` (where results lie), with `vec_map`, `bucket_shares`, `bucket_placement`, `delivery` and `node_queues`;
@@ -22,6 +23,7 @@ mod bucket;
 pub mod driver;
 pub mod job;
 pub mod outcome;
+pub mod records;
 mod schedule;
 pub mod stream;
 

@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use protocol::{
     RecordFraming, SectorPath,
     message::client_master::{Entry, EntryKind},
-    record_index::{INDEX_HEADER_BYTES, IndexHeader, OFFSET_BYTES, index_path, index_records, offsets_of},
 };
-use sphere::{FileLayout, FileLocator, InputFile, SplitPoint, SplitPointChooser};
+use sphere::{
+    FileLayout, FileLocator, InputFile, SplitPoint, SplitPointChooser,
+    records::record_index::{INDEX_HEADER_BYTES, IndexHeader, OFFSET_BYTES, index_path, index_records, offsets_of},
+};
 
 use super::layout::StreamFiles;
 use crate::{Client, ClientError, file::reader::FileReader};

@@ -10,8 +10,8 @@ use protocol::{
         client_master::{Entry, EntryKind},
         spe::{FunctionCode, FunctionSpec},
     },
-    record_index::{IndexHeader, index_path},
 };
+use sphere::records::record_index::{IndexHeader, index_path};
 
 use super::{JobOutput, JobProgress, JobSpec, StageSpec, layout::StreamFiles};
 use crate::{Client, ClientError};

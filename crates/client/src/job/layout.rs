@@ -8,10 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::{
     RecordFraming, SectorPath, limits,
     message::client_master::{Entry, EntryKind},
-    parquet_footer::{FooterError, TAIL_BYTES, footer_bytes, row_groups},
-    record_index::indexed_path,
 };
-use sphere::{FileLayout, FileLocator, InputFile, SplitPoint};
+use sphere::{
+    FileLayout, FileLocator, InputFile, SplitPoint,
+    records::{
+        parquet_footer::{FooterError, TAIL_BYTES, footer_bytes, row_groups},
+        record_index::indexed_path,
+    },
+};
 
 use super::{JobSpec, alignment};
 use crate::{Client, ClientError};

@@ -17,10 +17,12 @@ use protocol::{
             SideFileOrder, TaskOrder,
         },
     },
-    record_index::offsets_of,
     ticket::SignedTicket,
 };
-use sphere::{AssignedLocator, AssignedPart, Assignment, OrderRefusal, Placement, SegmentLocation, input};
+use sphere::{
+    AssignedLocator, AssignedPart, Assignment, OrderRefusal, Placement, SegmentLocation, input,
+    records::record_index::offsets_of,
+};
 
 use super::{node_connections::NodeConnections, refusal, side_files::PinnedFile};
 use crate::{Client, error::advice_for_lost};

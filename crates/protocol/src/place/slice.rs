@@ -34,7 +34,7 @@ pub enum RecordFraming {
     Fixed(u32),
     /// Lines that end with `\n`; the last may lack it.
     Lines,
-    /// Records of any length; a file of [offsets](crate::record_index) beside it says where they begin.
+    /// Records of any length; a file of offsets (`sphere::records::record_index`) beside it says where they begin.
     Index,
     /// A Parquet file: records are its rows, in row groups.
     Parquet,

@@ -6,9 +6,8 @@
 
 use std::ops::Range;
 
+use protocol::{Digest, SectorPath};
 use thiserror::Error;
-
-use crate::{Digest, SectorPath};
 
 /// The head of an index: the bytes it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
