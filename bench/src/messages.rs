@@ -1,4 +1,4 @@
-//! `messages`: what `sector bench messages` measures, in a program that is built in a tenth of the time. The figures of
+//! `messages`: what `sector oct bench messages` measures, in a program that is built in a tenth of the time. The figures of
 //! `docs/performance.md` come from here.
 
 use std::{process::Command, time::Duration};

@@ -21,7 +21,7 @@ pub(crate) fn terasort(
     fills_cache: bool,
 ) -> Result<(), String> {
     let records = (megabytes * 10_000).to_string();
-    cloud.sector(&["terasort", "gen", "--records", &records, "/gen"])?;
+    cloud.sector(&["oct", "terasort", "gen", "--records", &records, "/gen"])?;
     let input = folder.join("input");
     let text = input.to_string_lossy().into_owned();
     let file = File::create(&input).map_err(|error| format!("{text}: {error}"))?;
@@ -31,7 +31,7 @@ pub(crate) fn terasort(
         cloud.sector(&["get", "-q", "-f", path, &part])?;
         shell(&format!("cat {part} >> {text} && rm {part}"))?;
     }
-    let expected = cloud.sector(&["terasort", "validate", "--json", "/gen"])?;
+    let expected = cloud.sector(&["oct", "terasort", "validate", "--json", "/gen"])?;
     let prepare = || if fills_cache { fill_cache(folder) } else { Ok(()) };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..rounds {
@@ -39,8 +39,8 @@ pub(crate) fn terasort(
         prepare()?;
         theirs.push(timed(|| sort::sort_file(&input, &folder.join("sorted")))?);
         prepare()?;
-        ours.push(timed(|| cloud.sector(&["terasort", "sort", "-q", "/gen", &output]).map(drop))?);
-        let found = cloud.sector(&["terasort", "validate", "--json", &output])?;
+        ours.push(timed(|| cloud.sector(&["oct", "terasort", "sort", "-q", "/gen", &output]).map(drop))?);
+        let found = cloud.sector(&["oct", "terasort", "validate", "--json", &output])?;
         if found != expected.replace("\"sorted\": false", "\"sorted\": true") {
             return Err(format!("the output is wrong: {found} after {expected}"));
         }

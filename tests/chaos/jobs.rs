@@ -59,11 +59,11 @@ struct Trial {
 impl Trial {
     fn sort(&mut self, megabytes: u64) -> Result<(), String> {
         let records = (megabytes * 10_000).to_string();
-        self.cloud.ok(&["terasort", "gen", "--records", &records, "--files", "16", "/gen"]);
-        let generated = self.cloud.json(&["terasort", "validate", "/gen"]);
+        self.cloud.ok(&["oct", "terasort", "gen", "--records", &records, "--files", "16", "/gen"]);
+        let generated = self.cloud.json(&["oct", "terasort", "validate", "/gen"]);
         let begun = Instant::now();
-        self.run_until_done(&["terasort", "sort", "/gen", "/sorted"], "/sorted")?;
-        let sorted = self.cloud.json(&["terasort", "validate", "/sorted"]);
+        self.run_until_done(&["oct", "terasort", "sort", "/gen", "/sorted"], "/sorted")?;
+        let sorted = self.cloud.json(&["oct", "terasort", "validate", "/sorted"]);
         println!("{megabytes} MB sorted in {:.0} s", begun.elapsed().as_secs_f64());
         let is_right = sorted["sorted"] == true && same(&generated, &sorted, &["records", "checksum"]);
         if !is_right {

@@ -1,5 +1,5 @@
 //! Copies that nodes make among themselves, while the client that ordered them sees no byte. Between sites, the links
-//! of `sector testbed` count the bytes (this needs root, and the test says so if it has none). Other tests kill the
+//! of `sector oct testbed` count the bytes (this needs root, and the test says so if it has none). Other tests kill the
 //! source in the middle, or copy from one cloud to another.
 
 use std::{

@@ -164,7 +164,7 @@ fn the_doctor_and_the_bench_of_a_disk_say_what_they_found() {
         assert!(names.contains(&name), "{names:?}");
     }
     let folder = cloud.folder().to_str().unwrap().to_owned();
-    let figures = cloud.json(&["bench", "io", &folder, "--bytes", "8MiB"]);
+    let figures = cloud.json(&["oct", "bench", "io", &folder, "--bytes", "8MiB"]);
     assert!(figures.as_array().unwrap().iter().all(|figure| figure["bytes_per_s"].as_f64().unwrap() > 0.0));
     assert_eq!(figures.as_array().unwrap().len(), 4);
 }

@@ -174,7 +174,7 @@ fn a_large_file_passes_through_little_memory() {
 #[test]
 fn measuring_names_gives_figures_and_leaves_nothing_behind() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
-    let figures = cloud.json(&["bench", "names", "--files", "50", "--tasks", "2"]);
+    let figures = cloud.json(&["oct", "bench", "names", "--files", "50", "--tasks", "2"]);
     let operations: Vec<_> = figures.as_array().unwrap().iter().map(|figure| figure["operation"].clone()).collect();
     assert_eq!(operations, ["put", "stat", "list of 2,000", "create", "rename", "remove"]);
     for figure in figures.as_array().unwrap() {

@@ -48,12 +48,12 @@ fn an_inverted_index_of_two_pages_is_the_papers() {
 #[test]
 fn terasort_by_hand() {
     let cloud = cloud();
-    cloud.ok(&["terasort", "gen", "--records", "50000", "--files", "3", "/gen"]);
-    let generated = cloud.json(&["terasort", "validate", "/gen"]);
+    cloud.ok(&["oct", "terasort", "gen", "--records", "50000", "--files", "3", "/gen"]);
+    let generated = cloud.json(&["oct", "terasort", "validate", "/gen"]);
     assert_eq!(generated["records"], 50_000);
     assert_eq!(generated["sorted"], false);
-    cloud.ok(&["terasort", "sort", "/gen", "/sorted", "--buckets", "5"]);
-    let sorted = cloud.json(&["terasort", "validate", "/sorted"]);
+    cloud.ok(&["oct", "terasort", "sort", "/gen", "/sorted", "--buckets", "5"]);
+    let sorted = cloud.json(&["oct", "terasort", "validate", "/sorted"]);
     assert_eq!((&sorted["records"], &sorted["checksum"]), (&generated["records"], &generated["checksum"]));
     assert_eq!(sorted["sorted"], true);
     // By eye, too: the files in order of their names are in order of their keys.
@@ -68,7 +68,7 @@ fn terasort_by_hand() {
 #[test]
 fn more_records_than_the_disks_hold_are_refused_at_once() {
     let cloud = cloud();
-    let errors = cloud.fails(5, &["terasort", "gen", "--records", "99999999999999", "/gen"]);
+    let errors = cloud.fails(5, &["oct", "terasort", "gen", "--records", "99999999999999", "/gen"]);
     assert!(errors.contains("room"), "{errors}");
     cloud.fails(3, &["ls", "/gen"]);
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod accounts;
+mod applications;
 mod backup;
 mod chaos;
 mod copies;

@@ -1,4 +1,4 @@
-//! `sector testbed`: a wide-area cloud on one machine, made, used, changed and taken away through the command line.
+//! `sector oct testbed`: a wide-area cloud on one machine, made, used, changed and taken away through the command line.
 //! Needs root, and says so where it has none.
 
 use std::{
@@ -12,14 +12,14 @@ use cluster::{CliTestbed, kill, poll_until, random_bytes};
 #[test]
 fn a_program_at_a_site_has_its_exit_code_passed_on_and_nobody_else_is_there() {
     let Some(testbed) = CliTestbed::up(&["--sites", "2", "--nodes-per-site", "0"]) else { return };
-    let run = |words: &[&str]| testbed.run(&[&["testbed", "run"], words].concat());
+    let run = |words: &[&str]| testbed.run(&[&["oct", "testbed", "run"], words].concat());
     assert_eq!(run(&["site2", "sh", "-c", "exit 9"]).code, 9);
     let devices = run(&["2", "cat", "/proc/net/dev"]).text();
     assert!(devices.contains("wan0:") && devices.lines().count() == 4, "the loopback and one device: {devices}");
     assert_eq!(run(&["2", "sh", "-c", "echo $SECTOR_TESTBED_SITE"]).text(), "site2\n");
     assert_eq!((run(&["site3", "true"]).code, run(&["1", "no-such-program"]).code), (3, 3));
     // A second one of the same home is refused; one of another home has networks of its own.
-    assert_eq!(testbed.run(&["testbed", "up", "--nodes-per-site", "0"]).code, 7);
+    assert_eq!(testbed.run(&["oct", "testbed", "up", "--nodes-per-site", "0"]).code, 7);
     let other = CliTestbed::up(&["--sites", "3", "--nodes-per-site", "0"]).expect("as the first");
     assert_eq!(other.status()["sites"].as_array().unwrap().len(), 3);
 }
@@ -55,9 +55,9 @@ fn links_are_changed_while_they_run_and_each_change_is_felt() {
     poll_until("a word is lost and all the same answered", || {
         (nodes() == 0 && testbed.passed("site2", "site1", "lost") > 0).then_some(())
     });
-    assert_eq!(testbed.run(&["testbed", "set"]).code, 2);
-    assert_eq!(testbed.run(&["testbed", "set", "site1", "site1", "--cut"]).code, 2);
-    assert_eq!(testbed.run(&["testbed", "set", "site7", "--cut"]).code, 3);
+    assert_eq!(testbed.run(&["oct", "testbed", "set"]).code, 2);
+    assert_eq!(testbed.run(&["oct", "testbed", "set", "site1", "site1", "--cut"]).code, 2);
+    assert_eq!(testbed.run(&["oct", "testbed", "set", "site7", "--cut"]).code, 3);
 }
 
 #[test]
@@ -70,13 +70,13 @@ fn a_table_names_the_sites_and_says_how_far_they_are() {
     };
     let status = testbed.status();
     assert_eq!((&status["links"][1]["from"], &status["links"][1]["rtt_ms"]), (&"south".into(), &7.5.into()));
-    testbed.ok(&["testbed", "run", "south", "true"]);
+    testbed.ok(&["oct", "testbed", "run", "south", "true"]);
     fs::write(&table, "north south\nnorth 0 7\nsouth 8 0\n").unwrap();
-    let wrong = testbed.run(&["testbed", "up", "--rtt-matrix", table.to_str().unwrap()]);
+    let wrong = testbed.run(&["oct", "testbed", "up", "--rtt-matrix", table.to_str().unwrap()]);
     // That one runs already is said first; where none does, the table is read.
     assert_eq!(wrong.code, 7);
-    testbed.ok(&["testbed", "down"]);
-    let wrong = testbed.run(&["testbed", "up", "--rtt-matrix", table.to_str().unwrap()]);
+    testbed.ok(&["oct", "testbed", "down"]);
+    let wrong = testbed.run(&["oct", "testbed", "up", "--rtt-matrix", table.to_str().unwrap()]);
     assert_eq!(wrong.code, 2, "{}", wrong.errors);
     assert!(wrong.errors.contains("both ways"), "{}", wrong.errors);
 }
@@ -88,26 +88,26 @@ fn nothing_is_left_of_a_testbed_that_was_killed() {
     let networks = networks_open_in(pid);
     assert_eq!(networks.len(), 2);
     let inside = processes_in(&networks);
-    assert_eq!(inside.len(), 4, "security server, master and two nodes");
+    assert_eq!(inside.len(), 5, "`sector up`, security server, master and two nodes");
     kill(pid);
     poll_until("all processes of it have ended", || inside.iter().all(|process| !is_running(process)).then_some(()));
     assert!(processes_in(&networks).is_empty(), "nobody keeps its networks");
     // The note and the socket that stayed behind are in nobody's way.
-    assert_eq!(testbed.run(&["testbed", "status"]).code, 3);
-    assert_eq!(testbed.run(&["testbed", "run", "1", "true"]).code, 3);
-    testbed.ok(&["testbed", "up", "--detach", "--sites", "2", "--nodes-per-site", "0"]);
-    testbed.ok(&["testbed", "run", "1", "true"]);
+    assert_eq!(testbed.run(&["oct", "testbed", "status"]).code, 3);
+    assert_eq!(testbed.run(&["oct", "testbed", "run", "1", "true"]).code, 3);
+    testbed.ok(&["oct", "testbed", "up", "--detach", "--sites", "2", "--nodes-per-site", "0"]);
+    testbed.ok(&["oct", "testbed", "run", "1", "true"]);
 }
 
 #[test]
 fn a_program_that_outlives_its_testbed_is_named() {
     let Some(testbed) = CliTestbed::up(&["--sites", "2", "--nodes-per-site", "0"]) else { return };
-    let mut program = testbed.command(&["testbed", "run", "2", "sleep", "1000"]).spawn().unwrap();
+    let mut program = testbed.command(&["oct", "testbed", "run", "2", "sleep", "1000"]).spawn().unwrap();
     let network = fs::read_link("/proc/self/ns/net").unwrap();
     poll_until("it has entered the site", || {
         fs::read_link(format!("/proc/{}/ns/net", program.id())).is_ok_and(|its| its != network).then_some(())
     });
-    let down = testbed.run(&["testbed", "down"]);
+    let down = testbed.run(&["oct", "testbed", "down"]);
     assert_eq!(down.code, 0);
     assert!(down.errors.trim().ends_with(&format!("without a network: {}", program.id())), "{}", down.errors);
     program.kill().unwrap();

@@ -1,6 +1,6 @@
 //! What can happen between two sites while a file travels. The link is cut for a while or for long, or passes only
 //! shorter packets or no UDP. Or an end changes its address, dies, or has no room. Each transfer goes on, or ends in
-//! one clear error with nothing half-published. The links of `sector testbed` count the effect of the fault; the
+//! one clear error with nothing half-published. The links of `sector oct testbed` count the effect of the fault; the
 //! tests need root, and report it if they have none.
 
 use std::{
@@ -249,7 +249,7 @@ fn a_get_whose_client_changes_its_address_goes_on() {
     let Some(testbed) = three_sites() else { return };
     testbed.ok_at("site2", &["put", "in", "/far/a"]);
     let ip = |words: &[&str]| {
-        let ip = testbed.run(&[&["testbed", "run", "site3", "ip"], words].concat());
+        let ip = testbed.run(&[&["oct", "testbed", "run", "site3", "ip"], words].concat());
         assert_eq!(ip.code, 0, "`ip`, of the package iproute2: {}", ip.errors);
     };
     // An address that the system prefers for outgoing packets once the first is gone.

@@ -78,8 +78,8 @@ fn segments_are_within_their_bounds_and_whole_records() {
 #[test]
 fn buckets_are_processed_where_they_lie() {
     let cloud = Cloud::start(&[]);
-    cloud.ok(&["terasort", "gen", "--records", "80000", "--files", "8", "/gen"]);
-    cloud.ok(&["terasort", "sort", "/gen", "/sorted", "--buckets", "8"]);
+    cloud.ok(&["oct", "terasort", "gen", "--records", "80000", "--files", "8", "/gen"]);
+    cloud.ok(&["oct", "terasort", "sort", "/gen", "/sorted", "--buckets", "8"]);
     let job = &cloud.json(&["jobs"])[0];
     let stages = job["stages"].as_array().unwrap();
     assert!(stages.iter().all(|stage| stage["done"] == stage["segments"]), "{job}");
@@ -111,8 +111,8 @@ fn a_functions_error_is_reported_once_and_not_tried_elsewhere() {
 #[test]
 fn two_stages_sort_a_data_set_over_its_buckets() {
     let cloud = Cloud::start(&[]);
-    cloud.ok(&["terasort", "gen", "--records", "30000", "/gen"]);
-    cloud.ok(&["terasort", "sort", "/gen", "/sorted", "--buckets", "6"]);
+    cloud.ok(&["oct", "terasort", "gen", "--records", "30000", "/gen"]);
+    cloud.ok(&["oct", "terasort", "sort", "/gen", "/sorted", "--buckets", "6"]);
     let mut last: Option<Vec<u8>> = None;
     let files = cloud.ok(&["find", "/sorted"]);
     assert!(files.lines().count() >= 5, "several buckets: {files}");

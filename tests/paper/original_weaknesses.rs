@@ -35,10 +35,10 @@ fn a_file_that_is_written_again_right_after_its_removal_is_not_removed_later() {
 #[test]
 fn a_job_that_writes_where_an_older_output_was_removed_has_all_its_output() {
     let cloud = Cloud::start(&[]);
-    cloud.ok(&["terasort", "gen", "--records", "20000", "--files", "4", "/gen"]);
+    cloud.ok(&["oct", "terasort", "gen", "--records", "20000", "--files", "4", "/gen"]);
     for _ in 0..3 {
-        cloud.ok(&["terasort", "sort", "/gen", "/sorted", "--buckets", "4"]);
-        let valid = cloud.json(&["terasort", "validate", "/sorted"]);
+        cloud.ok(&["oct", "terasort", "sort", "/gen", "/sorted", "--buckets", "4"]);
+        let valid = cloud.json(&["oct", "terasort", "validate", "/sorted"]);
         assert_eq!((valid["records"].as_u64(), valid["sorted"].as_bool()), (Some(20_000), Some(true)));
         cloud.ok(&["rm", "-r", "/sorted"]);
     }
@@ -113,10 +113,10 @@ fn what_was_acknowledged_is_there_when_everything_is_killed_at_once() {
 #[test]
 fn several_nodes_on_one_address_sort_every_bucket() {
     let cloud = Cloud::start(&["--processes", "--nodes", "4", "--sites", "2"]);
-    cloud.ok(&["terasort", "gen", "--records", "64000", "--files", "8", "/gen"]);
-    cloud.ok(&["terasort", "sort", "/gen", "/sorted", "--buckets", "64"]);
-    let valid = cloud.json(&["terasort", "validate", "/sorted"]);
-    let generated = cloud.json(&["terasort", "validate", "/gen"]);
+    cloud.ok(&["oct", "terasort", "gen", "--records", "64000", "--files", "8", "/gen"]);
+    cloud.ok(&["oct", "terasort", "sort", "/gen", "/sorted", "--buckets", "64"]);
+    let valid = cloud.json(&["oct", "terasort", "validate", "/sorted"]);
+    let generated = cloud.json(&["oct", "terasort", "validate", "/gen"]);
     assert_eq!(valid["sorted"], true);
     assert_eq!((&valid["records"], &valid["checksum"]), (&generated["records"], &generated["checksum"]));
 }

@@ -274,7 +274,11 @@ pub fn workspace() -> PathBuf {
 /// The binary under test: `$SECTOR`, else the release build.
 pub fn program() -> PathBuf {
     let program = env::var_os("SECTOR").map_or_else(|| workspace().join("target/release/sector"), PathBuf::from);
-    assert!(program.exists(), "{} is not there: build it with `cargo build --release`", program.display());
+    assert!(
+        program.exists(),
+        "{} is not there: build it with `cargo build --release -p sector -p sector-oct`",
+        program.display()
+    );
     program
 }
 

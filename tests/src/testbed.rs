@@ -1,4 +1,4 @@
-//! Sites and links for a test, through the command line as a person makes them (`sector testbed`). Needs root; gone at
+//! Sites and links for a test, through the command line as a person makes them (`sector oct testbed`). Needs root; gone at
 //! the end, also when the test fails.
 
 use std::{
@@ -21,7 +21,7 @@ impl CliTestbed {
     /// Starts one; `None`, with a line that says so, where that is not permitted.
     pub fn up(arguments: &[&str]) -> Option<Self> {
         let testbed = Self { folder: tempfile::tempdir().unwrap() };
-        let mut words = vec!["testbed", "up", "--detach"];
+        let mut words = vec!["oct", "testbed", "up", "--detach"];
         words.extend(arguments);
         let up = testbed.run(&words);
         if let 4 | 5 = up.code
@@ -30,7 +30,7 @@ impl CliTestbed {
             println!("SKIPPED: {}", up.errors.trim());
             return None;
         }
-        assert_eq!(up.code, 0, "sector testbed up: {}", up.errors);
+        assert_eq!(up.code, 0, "sector oct testbed up: {}", up.errors);
         Some(testbed)
     }
 
@@ -71,7 +71,7 @@ impl CliTestbed {
     /// The same, at a site.
     pub fn command_at(&self, site: &str, arguments: &[&str]) -> Command {
         let program = program();
-        let mut words = vec!["testbed", "run", site, program.to_str().unwrap()];
+        let mut words = vec!["oct", "testbed", "run", site, program.to_str().unwrap()];
         words.extend(arguments);
         self.command(&words)
     }
@@ -98,7 +98,7 @@ impl CliTestbed {
 
     /// Changes links.
     pub fn set(&self, words: &[&str]) {
-        self.ok(&[&["testbed", "set"], words].concat());
+        self.ok(&[&["oct", "testbed", "set"], words].concat());
     }
 
     /// Lets nothing pass between two sites for so long.
@@ -112,7 +112,7 @@ impl CliTestbed {
 
     /// How all is.
     pub fn status(&self) -> Value {
-        serde_json::from_str(&self.ok(&["testbed", "status", "--json"])).expect("one JSON document")
+        serde_json::from_str(&self.ok(&["oct", "testbed", "status", "--json"])).expect("one JSON document")
     }
 
     /// What one direction of a link did so far, by its name in the JSON.
@@ -131,7 +131,7 @@ impl CliTestbed {
 
 impl Drop for CliTestbed {
     fn drop(&mut self) {
-        let _ = self.command(&["testbed", "down"]).output();
+        let _ = self.command(&["oct", "testbed", "down"]).output();
     }
 }
 

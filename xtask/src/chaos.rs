@@ -7,7 +7,7 @@ use crate::{shell, simulate, test};
 
 /// `cargo xtask chaos [--minutes M | --seconds S] [--seed S]`, `cargo xtask chaos jobs …`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    shell::cargo(&["build", "--release", "--locked"])?;
+    test::build_release()?;
     shell::cargo(&["build", "--quiet", "--locked", "--package", "sector-tests", "--bin", "chaos"])?;
     let mut command = Command::new(test::target().join("debug/chaos"));
     command.args(arguments).env("SECTOR", test::binary());

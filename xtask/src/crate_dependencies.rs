@@ -22,6 +22,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // `functions` only for the SPE process of its tests.
     ("node", &["protocol", "sphere", "net", "store", "daemon", "spe", "functions"]),
     ("client", &["protocol", "sphere", "net"]),
+    ("terminal", &["protocol", "daemon", "client"]),
+    ("terasort", &["protocol", "client", "terminal", "functions"]),
     (
         "sector",
         &[
@@ -35,11 +37,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "master",
             "node",
             "client",
+            "terminal",
             "functions",
-            "measure",
-            "testbed",
+            "terasort",
         ],
     ),
+    ("oct", &["protocol", "daemon", "client", "terminal", "terasort", "measure", "testbed"]),
     ("python", &["client"]),
     ("sim", &["protocol", "sphere", "net", "store", "master", "node", "functions", "udf"]),
     ("tests", &["protocol", "client", "functions", "testbed"]),

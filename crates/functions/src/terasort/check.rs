@@ -1,5 +1,5 @@
 //! `teravalidate`: whether records are sorted, and a sum over them that a sort must not change. Serves
-//! `sector terasort validate`. Segments are checked where they lie, and their reports are combined here. It never
+//! `sector oct terasort validate`. Segments are checked where they lie, and their reports are combined here. It never
 //! sorts or repairs anything.
 
 use std::{fmt, str::FromStr};

@@ -1,4 +1,4 @@
-//! Terasort's data: making it and checking it (Sector/Sphere paper, 4). Serves `sector terasort gen` and `validate`.
+//! Terasort's data: making it and checking it (Sector/Sphere paper, 4). Serves `sector oct terasort gen` and `validate`.
 //! It never sorts.
 
 mod check;

@@ -1,5 +1,5 @@
 //! `teragen`: records of terasort. Each is computed from its number and a seed alone, so that any node can make any
-//! part. Serves `sector terasort gen`. It never draws on any other source of randomness.
+//! part. Serves `sector oct terasort gen`. It never draws on any other source of randomness.
 
 use std::{fmt, str::FromStr};
 

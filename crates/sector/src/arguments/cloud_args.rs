@@ -36,6 +36,10 @@ pub(crate) struct Up {
     /// Do not encrypt the bytes of files within a site: anyone on its network can read them
     #[arg(long)]
     pub(crate) insecure_data: bool,
+    /// Start each role in its place: FILE has their sites, addresses and the commands that lead there
+    #[arg(long, value_name = "FILE", requires = "processes", hide = true,
+          conflicts_with_all = ["nodes", "sites", "port", "detach", "disks_per_node", "insecure_data"])]
+    pub(crate) placement: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -1,7 +1,7 @@
 //! Arguments of the commands over jobs. This file never runs a command.
 
 use bytesize::ByteSize;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use client::job::SideFileSpec;
 use protocol::{JobId, RecordFraming, SectorPath, SideFileName, limits};
 
@@ -104,42 +104,6 @@ pub(crate) struct JobArguments {
     /// Print what became of its segments, when it has ended: where, from when, how long
     #[arg(long, conflicts_with = "errors")]
     pub(crate) segments: bool,
-}
-
-#[derive(Clone, Debug, Subcommand)]
-pub(crate) enum Terasort {
-    /// Generate records on the nodes
-    #[command(after_help = "Example: sector terasort gen --records 10000000 /gen")]
-    Gen {
-        /// How many
-        #[arg(long)]
-        records: u64,
-        /// In how many files [default: two a node]
-        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-        files: Option<u32>,
-        /// Seed of the keys
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-        /// The folder for them
-        folder: String,
-    },
-    /// Sort them in two stages (paper, Figure 3)
-    #[command(after_help = "Example: sector terasort sort /gen /sorted")]
-    Sort {
-        /// The records' folder
-        input: String,
-        /// The folder for the sorted ones
-        output: String,
-        /// Buckets [default: by the size of the data]
-        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-        buckets: Option<u32>,
-    },
-    /// Count, sum and check the order, over the borders of files too
-    #[command(after_help = "Example: sector terasort validate /sorted --json")]
-    Validate {
-        /// The records' folder
-        folder: String,
-    },
 }
 
 /// Reads how records are found in a file that has no index yet.

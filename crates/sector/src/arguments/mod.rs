@@ -6,19 +6,16 @@ mod acl_args;
 mod admission_args;
 mod audit_args;
 mod backup_args;
-mod bench_args;
 mod cloud_args;
 mod file_args;
 mod job_args;
 mod limit_args;
-mod testbed_args;
 
-use std::path::PathBuf;
+use std::ffi::OsString;
 
-use clap::{Args, Parser, Subcommand};
-use client::{CarrierChoice, ControllerKind};
+use clap::{Parser, Subcommand};
+pub(crate) use terminal::Global;
 
-pub(crate) use self::testbed_args::{Testbed, TestbedRun, TestbedSet, TestbedUp};
 pub(crate) use account_args::{GroupCommand, Login, SessionCommand, TokenCommand, UserCommand};
 pub(crate) use acl_args::AclCommand;
 pub(crate) use admission_args::{
@@ -26,7 +23,6 @@ pub(crate) use admission_args::{
 };
 pub(crate) use audit_args::{AuditCommand, AuditShow};
 pub(crate) use backup_args::{Backup, Restore};
-pub(crate) use bench_args::{Bench, BenchIo, BenchMessages, BenchNames, BenchReads, BenchTransfer};
 pub(crate) use cloud_args::{
     Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Node, NodeVerb, Rebalance,
     Rebuild, RemoveNode, Role, TopologyVerb, Up,
@@ -34,41 +30,23 @@ pub(crate) use cloud_args::{
 pub(crate) use file_args::{
     Cat, Check, Cp, FromTo, Get, Ls, Mkdir, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
 };
-pub(crate) use job_args::{Index, JobArguments, Run, Terasort};
+pub(crate) use job_args::{Index, JobArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
 #[derive(Debug, Parser)]
-#[command(name = "sector", version, disable_help_subcommand = true, propagate_version = true)]
+#[command(
+    name = "sector",
+    version,
+    disable_help_subcommand = true,
+    propagate_version = true,
+    after_help = crate::application::FURTHER_HELP
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// What every command takes.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Global {
-    /// The profile: which cloud, and who you are [default: $SECTOR_PROFILE, else profile.toml in $SECTOR_HOME]
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) profile: Option<PathBuf>,
-    /// What carries bytes to and from nodes: auto, tcp or quic [default: $SECTOR_CARRIER, else the profile's, else
-    /// auto]
-    #[arg(long, global = true, value_name = "CARRIER", hide_short_help = true)]
-    pub(crate) carrier: Option<CarrierChoice>,
-    /// Who decides how fast QUIC sends [default: $SECTOR_CONTROLLER, else the profile's, else ours]
-    #[arg(long, global = true, value_name = "CONTROLLER", hide_short_help = true)]
-    pub(crate) controller: Option<ControllerKind>,
-    /// Print one JSON document
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// Print nothing but results and errors
-    #[arg(short, long, global = true)]
-    pub(crate) quiet: bool,
-    /// Say more on standard error; twice for still more
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
-    pub(crate) verbose: u8,
 }
 
 #[derive(Debug, Subcommand)]
@@ -193,15 +171,6 @@ pub(crate) enum Command {
     /// One job
     #[command(after_help = "Example: sector job 3f2a77c01b9d4e55 --wait")]
     Job(JobArguments),
-    /// Generate, sort and validate 100-byte records with 10-byte keys
-    #[command(subcommand, after_help = "Example: sector terasort gen --records 10000000 /gen")]
-    Terasort(Terasort),
-    /// Measure a disk, messages, or the running cloud
-    #[command(subcommand, after_help = "Example: sector bench names --files 10000")]
-    Bench(Bench),
-    /// Sites and wide-area links on this machine, and a cloud over them
-    #[command(subcommand, after_help = "Example: sector testbed up --sites 4 --rate 1gbit --rtt 60ms --detach")]
-    Testbed(Testbed),
     /// Take in files that already lie on a node, in place
     #[command(after_help = "Example: sector import --node node-1 survey /sky/survey")]
     Import(ImportFiles),
@@ -223,6 +192,9 @@ pub(crate) enum Command {
     /// Drives a detached job; started by nodes only
     #[command(hide = true)]
     Driver,
+    /// A program of its own, `sector-NAME`
+    #[command(external_subcommand)]
+    Application(Vec<OsString>),
 }
 
 impl Command {
@@ -231,7 +203,6 @@ impl Command {
         matches!(
             self,
             Self::Up(_)
-                | Self::Testbed(Testbed::Up(_))
                 | Self::Security(SecurityRole { command: None, .. })
                 | Self::Master(MasterRole { command: None, .. })
                 | Self::Node(Node { verb: None, .. })

@@ -19,7 +19,7 @@ use super::{
     take::authority_fingerprint,
     verify::{self, unreadable},
 };
-use crate::failure::Failure;
+use crate::{cloud::security_failure, failure::Failure};
 
 /// Which roles go where.
 #[derive(Clone, Debug)]
@@ -199,7 +199,7 @@ impl<'a> RestoreTarget<'a> {
         file_copy::sync(&self.folder)?;
         drop(self.held);
         if self.part.role == Role::Security {
-            security::finish_restore(&self.folder, &manifest.made())?;
+            security::finish_restore(&self.folder, &manifest.made()).map_err(security_failure)?;
             for made in [CERTIFICATE, KEY] {
                 file_copy::give_to_owner_of(&self.folder, &self.folder.join(made))?;
             }

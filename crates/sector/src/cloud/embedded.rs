@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use daemon::shutdown::TaskGroup;
 use spe::SpeProgram;
 
-use super::Layout;
+use super::{Layout, security_failure};
 use crate::failure::Failure;
 
 /// A cloud within this process.
@@ -19,7 +19,7 @@ impl Embedded {
     /// Starts security server, master and nodes.
     pub(crate) async fn start(layout: &Layout) -> Result<Self, Failure> {
         let (_, settings) = layout.security()?;
-        let server = security::SecurityServer::bind(&settings).await?;
+        let server = security::SecurityServer::bind(&settings).await.map_err(security_failure)?;
         let security_address = server.address();
         let security = spawn("security server", |stopping| async move {
             server.run(stopping).await.map_err(|error| error.to_string())
@@ -78,7 +78,7 @@ fn spawn<F: Future<Output = Result<(), String>> + Send + 'static>(
     let role = run(stop.token());
     stop.spawn(name, async move {
         if let Err(error) = role.await {
-            crate::show::say!("sector: the {name} ended: {error}");
+            terminal::say!("sector: the {name} ended: {error}");
         }
     });
     stop

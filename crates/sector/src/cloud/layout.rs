@@ -2,7 +2,6 @@
 //! missing. It never starts a role.
 
 use std::{
-    ffi::OsString,
     fs,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -12,11 +11,13 @@ use client::Profile;
 use daemon::settings::{Checked, MasterSettings, NodeSettings, SecuritySettings};
 use protocol::{NodeId, UserName};
 use security::create_cloud;
+use serde::Deserialize;
 
 use crate::failure::Failure;
 
 /// The size of a cloud, and where its roles run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct CloudSpec {
     /// Where the security server and the master run.
     pub(crate) servers: RolePlacement,
@@ -29,20 +30,24 @@ pub(crate) struct CloudSpec {
     /// The file of the topology, if there is one.
     pub(crate) topology: Option<PathBuf>,
     /// Data folders of each node.
+    #[serde(default = "one")]
     pub(crate) disks_per_node: u32,
     /// Whether data within a site goes unencrypted.
+    #[serde(default)]
     pub(crate) insecure_data: bool,
 }
 
 /// Where a role runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct RolePlacement {
     /// Its site.
     pub(crate) site: String,
     /// Where it listens.
     pub(crate) address: Ipv4Addr,
-    /// Words to put before the role's own arguments, so that the role runs there.
-    pub(crate) command_prefix: Vec<OsString>,
+    /// The words of the command that runs `sector` there: they stand before it. None if it runs here.
+    #[serde(default)]
+    pub(crate) command_prefix: Vec<String>,
 }
 
 impl CloudSpec {
@@ -62,6 +67,13 @@ impl CloudSpec {
             disks_per_node: 1,
             insecure_data: false,
         }
+    }
+
+    /// The cloud that a file describes (`sector up --placement`).
+    pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
+        let text = fs::read_to_string(file).map_err(|error| Failure::local("read", file, &error))?;
+        let wrong = |error: toml::de::Error| Failure::usage(format!("`{}`: {}", file.display(), error.message()));
+        toml::from_str(&text).map_err(wrong)
     }
 
     /// The numbers of its nodes.
@@ -89,20 +101,20 @@ impl Layout {
     /// Makes or completes the folder: authority, credentials, the first administrator.
     pub(crate) fn prepare(folder: PathBuf, shape: CloudSpec) -> Result<Self, Failure> {
         fs::create_dir_all(&folder).map_err(|error| Failure::local("make the folder", &folder, &error))?;
-        let mut cloud = create_cloud(&folder.join("security"), "sector")?;
-        cloud.ensure_master(&folder.join("master"))?;
+        let mut cloud = create_cloud(&folder.join("security"), "sector").map_err(security_failure)?;
+        cloud.ensure_master(&folder.join("master")).map_err(security_failure)?;
         for number in shape.node_numbers() {
             let id = node_id(number)?;
-            cloud.ensure_node(&id, &folder.join(id.as_str()), &[])?;
+            cloud.ensure_node(&id, &folder.join(id.as_str()), &[]).map_err(security_failure)?;
         }
         let admin = UserName::new("admin").map_err(|error| Failure::failed(error.to_string()))?;
         let authority_pem = cloud.authority_pem().to_owned();
         let file = folder.join("profile.toml");
-        let token = match cloud.ensure_admin(&admin)? {
+        let token = match cloud.ensure_admin(&admin).map_err(security_failure)? {
             Some(token) => Some(token),
             // The administrator exists; so does the profile, unless someone removed it.
             None if file.exists() => None,
-            None => Some(cloud.add_token(&admin)?),
+            None => Some(cloud.add_token(&admin).map_err(security_failure)?),
         };
         if let Some(token) = token {
             let address = SocketAddr::new(shape.servers.address.into(), shape.port);
@@ -183,11 +195,14 @@ fn node_id(number: u32) -> Result<NodeId, Failure> {
     NodeId::new(format!("node-{number}")).map_err(|error| Failure::failed(error.to_string()))
 }
 
-impl From<security::SecurityError> for Failure {
-    fn from(error: security::SecurityError) -> Self {
-        let refusal = error.refusal();
-        Self::new(refusal.reason, refusal.message)
-    }
+/// What the security server's crate refuses.
+pub(crate) fn security_failure(error: security::SecurityError) -> Failure {
+    error.refusal().into()
+}
+
+/// The data folders of a node where nothing is said.
+fn one() -> u32 {
+    1
 }
 
 /// On one machine a node is lost only when its process is: five missed reports are enough.
@@ -197,3 +212,39 @@ const REPLICATE_AFTER_SECONDS: u64 = 5;
 /// Nodes of one machine share a disk; 32 MiB keep its journals alive. The master sees the space above a node's
 /// reserve, and leaves the same amount again. Uploads of unknown length therefore do not reach the reserve at once.
 const RESERVE_BYTES: u64 = 32 << 20;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use protocol::Reason;
+
+    use super::*;
+
+    #[test]
+    fn a_placement_is_read_as_the_testbed_writes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("placement.toml");
+        let text = "port = 7400\nother_ports = [7401, 7410]\ntopology = \"/t/topology.toml\"\n\n\
+            [servers]\nsite = \"site1\"\naddress = \"10.77.1.1\"\ncommand_prefix = [\"sector-oct\", \"testbed\", \"run\", \"site1\"]\n\n\
+            [[nodes]]\nsite = \"site2\"\naddress = \"10.77.2.2\"\n";
+        fs::write(&file, text).unwrap();
+        let place = |site: &str, address: [u8; 4], prefix: &[&str]| RolePlacement {
+            site: site.into(),
+            address: address.into(),
+            command_prefix: prefix.iter().map(|word| (*word).into()).collect(),
+        };
+        let expected = CloudSpec {
+            servers: place("site1", [10, 77, 1, 1], &["sector-oct", "testbed", "run", "site1"]),
+            nodes: vec![place("site2", [10, 77, 2, 2], &[])],
+            port: 7400,
+            other_ports: Some((7401, 7410)),
+            topology: Some("/t/topology.toml".into()),
+            disks_per_node: 1,
+            insecure_data: false,
+        };
+        assert_eq!(CloudSpec::read(&file).unwrap(), expected);
+        fs::write(&file, text.replace("address", "adress")).unwrap();
+        assert_eq!(CloudSpec::read(&file).unwrap_err().reason, Reason::Invalid);
+    }
+}

@@ -2,22 +2,21 @@
 //! real cluster and read the same settings; only the process that starts them differs. It never does a role's work
 //! itself.
 
-pub(crate) mod background;
 pub(crate) mod embedded;
 mod layout;
 mod parent;
-pub(crate) mod process;
 pub(crate) mod processes;
 pub(crate) mod role;
 mod running_cloud;
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::Path};
 
 use client::{Client, NodeState, Profile};
 use daemon::{ready, shutdown::Signals};
 use protocol::Reason;
+use terminal::background;
 
-pub(crate) use self::layout::{CloudSpec, Layout, RolePlacement, write_private};
+pub(crate) use self::layout::{CloudSpec, Layout, RolePlacement, security_failure, write_private};
 use self::{parent::Parent, running_cloud::RunningCloud};
 use crate::{
     arguments::{Global, Up},
@@ -31,7 +30,9 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{} nodes cannot stand in {} sites", up.nodes, up.sites)));
     }
     let home = Profile::home()?;
-    if let Some(running) = RunningCloud::load(&home)?.filter(|running| running.process.is_alive()) {
+    // A placed cloud belongs to the program that placed it, and is not the one of this home.
+    let is_of_home = up.placement.is_none();
+    if is_of_home && let Some(running) = RunningCloud::load(&home)?.filter(|running| running.process.is_alive()) {
         return Err(Failure::new(
             Reason::Exists,
             format!(
@@ -45,11 +46,14 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
     }
     let data = up.data.clone().unwrap_or_else(|| home.join("data"));
     let data = std::path::absolute(&data).map_err(|error| Failure::local("use the folder", &data, &error))?;
-    let shape = CloudSpec {
-        port: up.port,
-        disks_per_node: up.disks_per_node,
-        insecure_data: up.insecure_data,
-        ..CloudSpec::on_loopback(up.nodes, up.sites)
+    let shape = match &up.placement {
+        Some(file) => CloudSpec::read(file)?,
+        None => CloudSpec {
+            port: up.port,
+            disks_per_node: up.disks_per_node,
+            insecure_data: up.insecure_data,
+            ..CloudSpec::on_loopback(up.nodes, up.sites)
+        },
     };
     // Before anything starts, so that no signal is lost.
     let mut signals = Signals::listen().map_err(|error| Failure::failed(error.to_string()))?;
@@ -60,9 +64,12 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
     } else {
         Started::Embedded(embedded::Embedded::start(&layout).await?)
     };
-    let result = serve(&mut cloud, &layout, global, home.clone(), &mut signals, &mut parent).await;
+    let note = is_of_home.then_some(home.as_path());
+    let result = serve(&mut cloud, &layout, global, note, &mut signals, &mut parent).await;
     cloud.stop().await;
-    RunningCloud::forget(&home);
+    if let Some(home) = note {
+        RunningCloud::forget(home);
+    }
     result
 }
 
@@ -125,12 +132,12 @@ impl Started {
     }
 }
 
-/// Runs from the start until asked to stop.
+/// Runs from the start until asked to stop. With a home for it, a note says that the cloud runs.
 async fn serve(
     cloud: &mut Started,
     layout: &Layout,
     global: &Global,
-    home: PathBuf,
+    home: Option<&Path>,
     signals: &mut Signals,
     parent: &mut Parent,
 ) -> Result<(), Failure> {
@@ -145,14 +152,16 @@ async fn serve(
     client.logout().await;
     let file = match &global.profile {
         Some(file) => file.clone(),
-        None => home.join("profile.toml"),
+        None => Profile::home()?.join("profile.toml"),
     };
     write_private(&file, profile.to_text().as_bytes())?;
-    RunningCloud::here(profile.address, &layout.folder).save(&home)?;
+    if let Some(home) = home {
+        RunningCloud::here(profile.address, &layout.folder).save(home)?;
+    }
     ready::announce(format_args!("sector://{}", profile.address))
         .map_err(|error| Failure::failed(error.to_string()))?;
-    if !global.quiet {
-        crate::show::say!(
+    if !global.quiet && home.is_some() {
+        terminal::say!(
             "profile {}, data {}; stop with Ctrl-C or `sector down`",
             file.display(),
             layout.folder.display()

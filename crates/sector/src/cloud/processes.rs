@@ -98,7 +98,7 @@ impl RoleProcess {
                 "security server" => "nobody can log in until the cloud is started again",
                 _ => "files are read from their other copies; start the cloud again to have it back",
             };
-            crate::show::say!(
+            terminal::say!(
                 "sector: the {} (process {}) has ended by itself ({status}); {meaning}",
                 self.name,
                 self.pid
@@ -124,8 +124,15 @@ async fn start(
     settings: &Path,
 ) -> Result<(RoleProcess, SocketAddr), Failure> {
     let own = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
-    let mut child = Command::new(own)
-        .args(&place.command_prefix)
+    let mut command = match place.command_prefix.split_first() {
+        None => Command::new(own),
+        Some((program, arguments)) => {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(own);
+            command
+        }
+    };
+    let mut child = command
         .args([role, "--config"])
         .arg(settings)
         .env(PART_OF_UP, "1")

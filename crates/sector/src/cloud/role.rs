@@ -4,20 +4,20 @@
 use std::path::Path;
 
 use daemon::{
-    DaemonError, ready,
+    ready,
     settings::{Checked, MasterSettings, NodeSettings, SecuritySettings},
     shutdown::{Signals, TaskGroup},
 };
 use protocol::Refusal;
 use spe::SpeProgram;
 
-use super::processes;
+use super::{layout::security_failure, processes};
 use crate::failure::Failure;
 
 /// `sector security`.
 pub(crate) async fn security(config: &Path) -> Result<(), Failure> {
     let settings = Checked::<SecuritySettings>::read(config)?;
-    let server = security::SecurityServer::bind(&settings).await?;
+    let server = security::SecurityServer::bind(&settings).await.map_err(security_failure)?;
     ready::announce(server.address())?;
     run_until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
 }
@@ -56,11 +56,5 @@ async fn run_until_signal<F: Future<Output = Result<(), Refusal>>>(
     tokio::select! {
         ended = role => Ok(ended?),
         _ = signals.next() => Err(Failure::failed("stopped before it had finished")),
-    }
-}
-
-impl From<DaemonError> for Failure {
-    fn from(error: DaemonError) -> Self {
-        error.refusal().into()
     }
 }

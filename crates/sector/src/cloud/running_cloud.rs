@@ -8,9 +8,9 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use terminal::{Failure, Process, background};
 
-use super::{background, layout::write_private, process::Process};
-use crate::failure::Failure;
+use super::layout::write_private;
 
 /// A cloud that was started here.
 #[derive(Debug, Serialize, Deserialize)]

@@ -3,8 +3,9 @@
 
 use client::{Client, NewUser, Password, Profile, UserChange, UserName};
 use serde::Serialize;
+use terminal::session;
 
-use super::{password_input::PasswordInput, profile_file};
+use super::password_input::PasswordInput;
 use crate::{
     arguments::{Global, GroupCommand, TokenCommand, UserCommand},
     failure::Failure,
@@ -134,7 +135,7 @@ async fn token(cloud: &Client, command: TokenCommand, global: &Global) -> Result
             let token = cloud.add_token(&user, &name, life.as_secs()).await?;
             let until = show::time(token.until_unix_millis, true);
             if let Some(file) = write_profile {
-                let own = Profile::load(&profile_file(global)?)?;
+                let own = Profile::load(&session::profile_file(global)?)?;
                 return Ok(Profile { user, token: token.token, session: None, ..own }.save(&file)?);
             }
             let text: String = token.token.iter().map(|byte| format!("{byte:02x}")).collect();

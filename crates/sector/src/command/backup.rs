@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use client::Profile;
 use serde::Serialize;
+use terminal::interrupted;
 use tokio::task::spawn_blocking;
 
-use super::interrupted;
 use crate::{
     arguments::{Backup, Global, Restore},
     backup::{

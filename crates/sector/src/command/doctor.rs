@@ -2,6 +2,7 @@
 //! that it writes a few small files in the given folders and removes them. It never changes a setting of the machine.
 
 mod network;
+mod scratch_folder;
 
 use std::{
     env, fs,
@@ -20,7 +21,7 @@ use rustix::{
 use serde::Serialize;
 use spe::{MemoryBound, Sandbox, SandboxSettings, SpeProgram, probe};
 
-use super::disk_bench::{ScratchFolder, sync_once};
+use self::scratch_folder::{ScratchFolder, sync_once};
 use crate::{
     arguments::{Doctor, Global},
     failure::Failure,

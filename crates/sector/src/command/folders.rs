@@ -8,6 +8,7 @@ use client::{
     tree::{self, CopyPlan},
 };
 use protocol::Status;
+use terminal::session;
 
 use super::tree_progress;
 use crate::{
@@ -40,7 +41,7 @@ pub(crate) async fn mv(cloud: &Client, from_to: FromTo) -> Result<(), Failure> {
 pub(crate) async fn cp(cloud: &Client, cp: Cp, global: &Global) -> Result<(), Failure> {
     let other = match cp.from_profile.as_ref().or(cp.to_profile.as_ref()) {
         Some(file) => {
-            Some(super::connect_with(Profile::load(file)?, global).await?.throttled(cloud.throttle().clone()))
+            Some(session::connect_with(Profile::load(file)?, global).await?.throttled(cloud.throttle().clone()))
         }
         None => None,
     };
@@ -51,10 +52,10 @@ pub(crate) async fn cp(cloud: &Client, cp: Cp, global: &Global) -> Result<(), Fa
     };
     let result = tokio::select! {
         copied = copy_all((from, to), &cp, global) => copied,
-        () = super::interrupted() => Err(Failure::failed(super::INTERRUPTED)),
+        () = terminal::interrupted() => Err(Failure::failed(super::INTERRUPTED)),
     };
     if let Some(other) = &other {
-        super::end_session(other).await;
+        session::end_session(other).await;
     }
     result
 }

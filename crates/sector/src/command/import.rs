@@ -84,7 +84,7 @@ fn note(ended: Option<Ended>, views: &mut Vec<ImportedView>, failure: &mut Optio
         Some(Ok(Ok(view))) => views.push(view),
         Some(Ok(Err(error))) => {
             if failure.is_some() {
-                crate::show::say!("sector: {error}");
+                terminal::say!("sector: {error}");
             } else {
                 *failure = Some(error);
             }

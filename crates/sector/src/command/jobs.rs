@@ -1,20 +1,21 @@
 //! `run`, `jobs` and `job`: Sphere through the command line. The client library is the driver; this file never
 //! schedules a task.
 
-use std::{sync::OnceLock, time::Duration};
+use std::time::Duration;
 
 use client::{
     Client, Entry, JobRecord, JobState, SectorPath,
-    job::{ErrorLine, JobOutcome, JobOutput, JobSpec, StageSpec},
+    job::{ErrorLine, JobOutput, JobSpec, StageSpec},
 };
 use protocol::{Counters, Reason, RecordFraming, limits};
 use serde::Serialize;
+use terminal::drive;
 
-use super::{interrupted, segments, udf};
+use super::{segments, udf};
 use crate::{
     arguments::{Global, JobArguments, Run},
     failure::Failure,
-    show::{self, Meter},
+    show,
 };
 
 /// `sector run`.
@@ -97,33 +98,6 @@ pub(crate) async fn expand_all(cloud: &Client, patterns: &[String]) -> Result<Ve
         entries.extend(cloud.expand(pattern).await?);
     }
     Ok(entries)
-}
-
-/// Drives a job with a progress bar. An interruption cancels it and waits until it has cleaned up.
-pub(crate) async fn drive(cloud: &Client, spec: JobSpec, what: &str, global: &Global) -> Result<JobOutcome, Failure> {
-    let meter = Meter::start(what, 0, global);
-    let admitted = OnceLock::new();
-    let driving = cloud.run_job(spec, |progress| {
-        // The first progress report tells which job it is.
-        let _ = admitted.set(progress.job);
-        meter.set_waiting_for(progress.waits_for.as_ref().map(|what| format!("waiting: {what}")));
-        meter.set(progress.bytes_done, progress.bytes_total);
-    });
-    tokio::pin!(driving);
-    let ended = tokio::select! {
-        ended = &mut driving => ended,
-        () = interrupted() => match admitted.get() {
-            Some(job) => {
-                cloud.cancel_job(*job).await?;
-                // The job ends with an error, after it has cleaned up.
-                let _ = driving.await;
-                return Err(Failure::failed(format!("interrupted; job {job} was cancelled")));
-            }
-            None => return Err(Failure::failed("interrupted before the job had begun")),
-        },
-    };
-    meter.finish();
-    Ok(ended?)
 }
 
 /// `sector jobs`.

@@ -5,8 +5,9 @@ use std::{fs, path::Path};
 
 use client::{BrowserLogin, Client, LoginTarget, Profile};
 use serde::Serialize;
+use terminal::{interrupted, session};
 
-use super::{interrupted, password_input::PasswordInput, profile_file};
+use super::password_input::PasswordInput;
 use crate::{
     arguments::{Global, Login},
     failure::Failure,
@@ -15,7 +16,7 @@ use crate::{
 
 /// `sector login`.
 pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> {
-    let file = profile_file(global)?;
+    let file = session::profile_file(global)?;
     let known = if file.exists() { Some(Profile::load(&file)?) } else { None };
     // Where most commands look, which may be another file.
     let usual = Profile::default_file().ok().and_then(|file| Profile::load(&file).ok());
@@ -47,7 +48,7 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
         return show::json(&LoggedIn { user: profile.user.to_string(), session, profile: file.display().to_string() });
     }
     if !global.quiet {
-        crate::show::say!("sector: you are {} now; `{}` holds the session", profile.user, file.display());
+        terminal::say!("sector: you are {} now; `{}` holds the session", profile.user, file.display());
     }
     Ok(())
 }
@@ -56,9 +57,9 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
 async fn in_browser(at: LoginTarget, provider: Option<&str>) -> Result<Profile, Failure> {
     let begun = BrowserLogin::begin(at, provider).await?;
     // To standard error, like every question to a person, even with `--quiet`: without it there is no login.
-    crate::show::say!("Open {} and enter the code {}", begun.url(), begun.user_code());
+    terminal::say!("Open {} and enter the code {}", begun.url(), begun.user_code());
     if let Some(url) = begun.complete_url() {
-        crate::show::say!("or open {url}");
+        terminal::say!("or open {url}");
     }
     tokio::select! {
         profile = begun.finish() => Ok(profile?),
@@ -68,7 +69,7 @@ async fn in_browser(at: LoginTarget, provider: Option<&str>) -> Result<Profile, 
 
 /// `sector logout`. The profile stays for the next login; its token is invalid from now on.
 pub(crate) async fn logout(cloud: &Client, global: &Global) -> Result<(), Failure> {
-    let file = profile_file(global)?;
+    let file = session::profile_file(global)?;
     let Some(session) = Profile::load(&file)?.session else {
         let message = format!("`{}` holds a token, not a session; `sector user token revoke` ends it", file.display());
         return Err(Failure::usage(message));
@@ -79,7 +80,7 @@ pub(crate) async fn logout(cloud: &Client, global: &Global) -> Result<(), Failur
 /// `sector whoami`.
 pub(crate) async fn whoami(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let you = cloud.who_am_i().await?;
-    let session = Profile::load(&profile_file(global)?)?.session.map(|session| session.to_string());
+    let session = Profile::load(&session::profile_file(global)?)?.session.map(|session| session.to_string());
     let until = you.until_unix_millis;
     if global.json {
         return show::json(&You {

@@ -7,8 +7,6 @@ mod admission;
 mod audit;
 mod backup;
 mod check;
-mod connecting;
-mod disk_bench;
 mod doctor;
 mod driver;
 pub(crate) mod files;
@@ -19,33 +17,26 @@ mod inspect;
 pub(crate) mod jobs;
 mod listing;
 mod login;
-mod message_bench;
-mod name_bench;
 mod node;
 mod nodes;
 mod password_input;
 mod policy;
 mod quota;
-mod read_bench;
 mod rebuild;
 mod segments;
 mod sessions;
-pub(crate) mod terasort;
-mod testbed;
 mod topology;
-mod transfer_bench;
 mod transfer_limit;
 mod trash;
 mod tree_progress;
 mod udf;
 
 use client::Client;
+use terminal::{interrupted, session};
 
-use self::connecting::{INTERRUPTED, peers_file, profile, profile_file};
-pub(crate) use self::connecting::{connect, connect_with, end_session, interrupted};
 use crate::{
     arguments::{
-        Arguments, Bench, Command, Global, MasterCommand, MasterRole, Node, NodeVerb, SecurityCommand, SecurityRole,
+        Arguments, Command, Global, MasterCommand, MasterRole, Node, NodeVerb, SecurityCommand, SecurityRole,
         TopologyVerb,
     },
     cloud, demo,
@@ -84,13 +75,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
         Command::Login(login) => login::login(login, global).await,
         Command::Doctor(asked) => doctor::doctor(&asked, global).await,
-        Command::Bench(Bench::Io(bench)) => disk_bench::io(&bench, global),
-        Command::Bench(Bench::Messages(bench)) => message_bench::messages(bench, global).await,
-        Command::Bench(Bench::Transfer(bench)) => transfer_bench::transfer(bench, global).await,
         Command::Backup(asked) => backup::backup(asked, global).await,
         Command::Restore(asked) => backup::restore(asked, global).await,
         Command::Inspect(inspect) => inspect::run(inspect, global),
-        Command::Testbed(verb) => testbed::run(verb, global).await,
         Command::Audit(asked) => match audit::offline(&asked, global) {
             Some(done) => done,
             None => with_client(Command::Audit(asked), global).await,
@@ -104,9 +91,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 /// The commands that log in. The session ends with the command, however it ends, so that nothing it held stays
 /// behind.
 async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
-    let cloud = connect(global).await?;
-    let result = if let Command::Run(_) | Command::Terasort(_) | Command::Bench(_) | Command::Cp(_) = command {
-        // These stop in order when interrupted: see `jobs::drive`, `name_bench::run` and `folders::cp`.
+    let cloud = session::connect(global).await?;
+    let result = if let Command::Run(_) | Command::Cp(_) = command {
+        // These stop in order when interrupted: see `terminal::drive` and `folders::cp`.
         run_with(&cloud, command, global).await
     } else {
         tokio::select! {
@@ -114,12 +101,7 @@ async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
             () = interrupted() => Err(Failure::failed(INTERRUPTED)),
         }
     };
-    end_session(&cloud).await;
-    if let Ok(file) = peers_file()
-        && let Err(error) = client::peers_file::save(&file, &cloud.cached_peers())
-    {
-        tracing::info!(file = %file.display(), %error, "what was learned of the ways to nodes is not kept");
-    }
+    session::close(&cloud).await;
     result
 }
 
@@ -159,9 +141,6 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Job(job) => jobs::job(cloud, job, global).await,
         Command::Import(files) => import::import(cloud, files, global).await,
         Command::Rebuild(rebuild) => rebuild::run(cloud, rebuild, global).await,
-        Command::Terasort(terasort) => terasort::run(cloud, terasort, global).await,
-        Command::Bench(Bench::Names(names)) => name_bench::names(cloud, &names, global).await,
-        Command::Bench(Bench::Reads(reads)) => read_bench::reads(cloud, &reads, global).await,
         Command::Up(_)
         | Command::Down
         | Command::Demo(_)
@@ -170,12 +149,14 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Node(_)
         | Command::Doctor(_)
         | Command::Login(_)
-        | Command::Bench(Bench::Io(_) | Bench::Messages(_) | Bench::Transfer(_))
         | Command::Backup(_)
         | Command::Restore(_)
         | Command::Inspect(_)
-        | Command::Testbed(_)
         | Command::Spe
-        | Command::Driver => Err(Failure::failed("this command needs no login")),
+        | Command::Driver
+        | Command::Application(_) => Err(Failure::failed("this command needs no login")),
     }
 }
+
+/// The message of a command that a person stopped.
+const INTERRUPTED: &str = "interrupted; nothing half-done is visible";

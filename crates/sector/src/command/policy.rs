@@ -38,7 +38,7 @@ pub(crate) async fn run(cloud: &Client, command: PolicyCommand, global: &Global)
 
 async fn set(cloud: &Client, path: &SectorPath, policy: Policy) -> Result<(), Failure> {
     for warning in cloud.set_policy(path, policy).await?.warnings {
-        crate::show::say!("sector: {warning}");
+        terminal::say!("sector: {warning}");
     }
     Ok(())
 }

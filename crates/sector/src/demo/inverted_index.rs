@@ -12,8 +12,9 @@ use protocol::{
     RecordFraming,
     message::spe::{FunctionCode, FunctionSpec},
 };
+use terminal::drive;
 
-use crate::{arguments::Global, command::jobs::drive, failure::Failure};
+use crate::{arguments::Global, failure::Failure};
 
 /// Builds the index of all files below `text` in `output`.
 pub(super) async fn build(

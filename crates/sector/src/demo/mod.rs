@@ -16,7 +16,7 @@ use protocol::Reason;
 use crate::{
     arguments::{Demo, Global},
     cloud::{CloudSpec, Layout, embedded::Embedded, wait_for_nodes},
-    command::{self, files, terasort},
+    command::files,
     failure::Failure,
     show,
 };
@@ -30,7 +30,7 @@ pub(crate) async fn run(demo: Demo, global: &Global) -> Result<(), Failure> {
     check_room(&folder, uploads.bytes(), demo.records)?;
     let result = tokio::select! {
         result = tour(&demo, folder.clone(), uploads, global) => result,
-        () = command::interrupted() => Err(Failure::failed("interrupted")),
+        () = terminal::interrupted() => Err(Failure::failed("interrupted")),
     };
     if !demo.keep || result.is_err() {
         let _ = std::fs::remove_dir_all(&folder);
@@ -192,6 +192,6 @@ fn check_room(folder: &std::path::Path, text_bytes: u64, records: u64) -> Result
 
 fn say(global: &Global, line: &str) {
     if !global.quiet && !global.json {
-        crate::show::say!("- {line}");
+        terminal::say!("- {line}");
     }
 }

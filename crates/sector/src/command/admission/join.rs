@@ -116,7 +116,7 @@ async fn wait_for_approval(
             Err(error) => return Err(error.into()),
         };
         if told != message && !global.quiet {
-            crate::show::say!("{message}");
+            terminal::say!("{message}");
         }
         told = message;
         tokio::time::sleep(ASK_AGAIN_AFTER).await;

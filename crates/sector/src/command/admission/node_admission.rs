@@ -6,17 +6,18 @@ use std::net::SocketAddr;
 use client::Client;
 use protocol::{NodeId, message::admission::WaitingMachine};
 use serde::Serialize;
+use terminal::session;
 
 use crate::{
     arguments::{Allow, Approve, Global, NodeTicket},
-    command::{node::say, profile},
+    command::node::say,
     failure::Failure,
     show,
 };
 
 /// `sector node ticket`.
 pub(crate) async fn ticket(cloud: &Client, arguments: NodeTicket, global: &Global) -> Result<(), Failure> {
-    let profile = profile(global)?;
+    let profile = session::profile(global)?;
     let NodeTicket { name, life, master } = arguments;
     let master = master.unwrap_or(profile.address);
     let ticket = cloud.node_ticket(master, &profile.authority, name, life).await?;
@@ -25,9 +26,7 @@ pub(crate) async fn ticket(cloud: &Client, arguments: NodeTicket, global: &Globa
     }
     show::line(ticket.to_string());
     if !global.quiet && master.ip().is_loopback() {
-        crate::show::say!(
-            "{master} is this machine alone; for another one say with --master where it reaches the master"
-        );
+        terminal::say!("{master} is this machine alone; for another one say with --master where it reaches the master");
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ use store::write_file_atomically;
 use super::node_admission::TicketView;
 use crate::{
     arguments::{Global, SecurityInit, SecurityTicket},
+    cloud::security_failure,
     failure::Failure,
     show,
 };
@@ -37,11 +38,11 @@ pub(crate) fn init(arguments: &SecurityInit, global: &Global) -> Result<(), Fail
     let certificate_life_seconds = certificate_life.map_or(usual.certificate_life_seconds, |life| life.as_secs());
     let settings = SecuritySettings { listen: *listen, certificate_life_seconds, ..usual };
     let settings = Checked::of(settings, &folder)?;
-    let mut cloud = create_cloud(&folder, name)?;
-    let token = match cloud.ensure_admin(admin)? {
+    let mut cloud = create_cloud(&folder, name).map_err(security_failure)?;
+    let token = match cloud.ensure_admin(admin).map_err(security_failure)? {
         Some(token) => token,
         // An earlier run was cut off before its token reached anybody.
-        None => cloud.add_token(admin)?,
+        None => cloud.add_token(admin).map_err(security_failure)?,
     };
     let address = master.unwrap_or(SocketAddr::new(listen.ip(), MASTER_PORT));
     let authority = cloud.authority_pem().to_owned();
@@ -86,7 +87,7 @@ pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<()
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let until_unix_millis = u64::try_from((now + life).as_millis()).unwrap_or(u64::MAX);
             let row = TicketRow { kind: MachineKind::Master, name, until_unix_millis, used_by: None };
-            cloud.add_ticket(&request.digest, &row)?;
+            cloud.add_ticket(&request.digest, &row).map_err(security_failure)?;
         }
         Err(error) if error.is_served() => {
             let own = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
@@ -96,7 +97,7 @@ pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<()
             }
             at_security_server(here, &texts.authority_pem, &own, request.into()).await?;
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(security_failure(error)),
     }
     print(&ticket, life.as_secs(), global)
 }

@@ -1,4 +1,4 @@
-//! `sector bench transfer`: how fast bulk bytes travel over a path, compared with other ways to send them (crate
+//! `sector oct bench transfer`: how fast bulk bytes travel over a path, compared with other ways to send them (crate
 //! `measure`). Both ends are threads of this process, and an emulated path is removed with the command. It never
 //! talks to a cloud.
 
@@ -9,14 +9,11 @@ use measure::transfer::{
     ControllerKind, EmulatedPath, Sharing, System, TransferError, TransferFigure, TransferPlan, compare, has_iperf,
     share,
 };
+use terminal::{Failure, Global, show};
 
-use crate::{
-    arguments::{BenchTransfer, Global},
-    failure::Failure,
-    show,
-};
+use crate::arguments::BenchTransfer;
 
-/// `sector bench transfer`.
+/// `sector oct bench transfer`.
 pub(crate) async fn transfer(bench: BenchTransfer, global: &Global) -> Result<(), Failure> {
     let way = bench.rate.map(|rate| EmulatedPath { rate, round_trip: *bench.rtt, loss: bench.loss, seed: bench.seed });
     let global = global.clone();
@@ -27,7 +24,7 @@ pub(crate) async fn transfer(bench: BenchTransfer, global: &Global) -> Result<()
     });
     tokio::select! {
         measured = measuring => measured.map_err(|error| Failure::failed(format!("the measurement ended: {error}")))?,
-        () = super::interrupted() => Err(Failure::failed("interrupted")),
+        () = terminal::interrupted() => Err(Failure::failed("interrupted")),
     }
 }
 
@@ -44,7 +41,7 @@ fn comparing(bench: &BenchTransfer, way: Option<EmulatedPath>, global: &Global) 
     let mut tell = |figure: &TransferFigure| {
         if !global.json && !global.quiet {
             let result = figure.failed.clone().unwrap_or_else(|| mbit(figure.goodput_bps));
-            crate::show::say!("{} {} {}: {result}", figure.system, figure.carrier, figure.controller);
+            terminal::say!("{} {} {}: {result}", figure.system, figure.carrier, figure.controller);
         }
     };
     let figures = compare(&plan, &mut tell).map_err(failed)?;

@@ -9,21 +9,21 @@ use testbed::{Rate, Share};
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Names made, found, listed, renamed and removed in a second
-    #[command(after_help = "Example: sector bench names --files 10000 --json")]
+    #[command(after_help = "Example: sector oct bench names --files 10000 --json")]
     Names(BenchNames),
     /// Small pieces read anywhere in one open file, beside the same reads of a local file
-    #[command(after_help = "Example: sector bench reads --read-bytes 64KiB --tasks 8")]
+    #[command(after_help = "Example: sector oct bench reads --read-bytes 64KiB --tasks 8")]
     Reads(BenchReads),
     /// Messages in a second beside raw UDP, TCP, gRPC and ZeroMQ, on this machine alone
-    #[command(after_help = "Example: sector bench messages --json")]
+    #[command(after_help = "Example: sector oct bench messages --json")]
     Messages(BenchMessages),
     /// Bulk bytes over a way, by each carrier and controller, beside iperf3 where it is installed
-    #[command(after_help = "Example: sector bench transfer --rate 200mbit --rtt 100ms --loss 0.1%\n\n\
+    #[command(after_help = "Example: sector oct bench transfer --rate 200mbit --rtt 100ms --loss 0.1%\n\n\
         Without --rate: over the loopback. With it: over an emulated way, which needs root.\n\
         --carrier quic|tcp and --controller udt|bbr|cubic: only these.")]
     Transfer(BenchTransfer),
     /// What a disk gives: writing, reading, small reads, small syncs
-    #[command(after_help = "Example: sector bench io /mnt/disk1 --bytes 4GiB")]
+    #[command(after_help = "Example: sector oct bench io /mnt/disk1 --bytes 4GiB")]
     Io(BenchIo),
 }
 

@@ -12,10 +12,10 @@ use std::{
 use daemon::ready;
 use protocol::Reason;
 
-use crate::{failure::Failure, show};
+use crate::{Failure, show};
 
 /// Runs this program with `words` in the background. Prints its ready line, or reports why it did not get ready.
-pub(crate) fn start(words: &[impl AsRef<OsStr>], what: &str, log: &Path) -> Result<(), Failure> {
+pub fn start(words: &[impl AsRef<OsStr>], what: &str, log: &Path) -> Result<(), Failure> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).map_err(|error| Failure::local("make the folder", folder, &error))?;
     }
@@ -40,7 +40,7 @@ pub(crate) fn start(words: &[impl AsRef<OsStr>], what: &str, log: &Path) -> Resu
 }
 
 /// Leaves the terminal's session, if this process is one in the background.
-pub(crate) fn leave_terminal() {
+pub fn leave_terminal() {
     if std::env::var_os(DETACHED).is_some() {
         // Fails only for the leader of a group, which has no terminal to lose.
         let _ = rustix::process::setsid();
@@ -48,7 +48,7 @@ pub(crate) fn leave_terminal() {
 }
 
 /// A reason that ends a command with this exit code.
-fn reason_of(code: i32) -> Reason {
+pub fn reason_of(code: i32) -> Reason {
     use Reason::{Corrupt, Exists, Failed, Invalid, NoRight, NotFound, Unavailable};
     let all = [Invalid, NotFound, NoRight, Unavailable, Corrupt, Exists];
     all.into_iter().find(|reason| i32::from(reason.status().exit_code()) == code).unwrap_or(Failed)

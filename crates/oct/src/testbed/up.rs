@@ -1,30 +1,28 @@
-//! `sector testbed up`: the process that holds sites, links and the cloud over them. They are children and open
+//! `sector oct testbed up`: the process that holds sites, links and the cloud over them. They are children and open
 //! descriptors of this process, so the links and the cloud never outlive it, however it ends.
 
-use std::{fs, os::unix::fs::DirBuilderExt, path::Path, sync::Arc};
+use std::{fs, path::Path};
 
 use daemon::{ready, shutdown::Signals};
 use protocol::Reason;
+use terminal::{Failure, Global, background};
 use testbed::{RttMatrix, Testbed, TestbedPlan, control::ControlServer};
 
 use super::{
-    running_testbed::{self, RunningTestbed, control_socket, profile_file},
+    refused,
+    running_testbed::{self, RunningTestbed, control_socket, make_private, profile_file},
     testbed_cloud::TestbedCloud,
 };
-use crate::{
-    arguments::{Global, TestbedUp},
-    cloud::background,
-    failure::Failure,
-};
+use crate::arguments::TestbedUp;
 
-/// `sector testbed up`.
+/// `sector oct testbed up`.
 pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
     let folder = running_testbed::folder()?;
     if let Some(running) = RunningTestbed::running(&folder)? {
         let pid = running.process.pid;
         return Err(Failure::new(
             Reason::Exists,
-            format!("a testbed runs already (process {pid}); stop it with `sector testbed down`"),
+            format!("a testbed runs already (process {pid}); stop it with `sector oct testbed down`"),
         ));
     }
     // Before it goes to the background: errors in the arguments are reported here.
@@ -41,16 +39,16 @@ pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     // The profile of an earlier testbed would lead programs to a cloud that no longer exists.
     let _ = fs::remove_file(profile_file(&folder));
-    let running = Arc::new(Testbed::start(plan.clone(), !up.no_offload)?);
+    let running = Testbed::start(plan.clone(), !up.no_offload).map_err(refused)?;
     if running.is_slow_with_datagrams() && !up.no_offload && !global.quiet {
-        crate::show::say!(
+        terminal::say!(
             "sector: this kernel hands over UDP datagrams one by one (Linux 6.2 is the first that does not): fast \
                    links take more of the processors"
         );
     }
-    let door = ControlServer::open(&control_socket(&folder), running.controls().clone())?;
+    let door = ControlServer::open(&control_socket(&folder), running.controls().clone()).map_err(refused)?;
     RunningTestbed::here(plan.sites(), &running.namespace_fds()).save(&folder)?;
-    let result = serve(&up, &plan, &running, &folder, global, &mut signals).await;
+    let result = serve(&up, &plan, &folder, global, &mut signals).await;
     RunningTestbed::forget(&folder);
     drop(door);
     result
@@ -60,7 +58,6 @@ pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
 async fn serve(
     up: &TestbedUp,
     plan: &TestbedPlan,
-    running: &Arc<Testbed>,
     folder: &Path,
     global: &Global,
     signals: &mut Signals,
@@ -68,7 +65,7 @@ async fn serve(
     let sites = plan.sites();
     let cloud = match up.nodes_per_site {
         0 => None,
-        _ => Some(TestbedCloud::start(plan, up.data.as_deref(), folder).await?),
+        _ => Some(TestbedCloud::start(plan, up.data.as_deref(), folder, global)?),
     };
     let Some(mut cloud) = cloud else {
         ready::announce(format_args!("testbed of {}", sites.join(", ")))?;
@@ -77,17 +74,16 @@ async fn serve(
         return Ok(());
     };
     let result = tokio::select! {
-        up = cloud.wait(running) => up,
+        address = cloud.ready() => address,
         _ = signals.next() => Err(Failure::failed("stopped before the cloud was up")),
-        all_ended = cloud.processes.watch() => Err(all_ended),
     };
     let result = match result {
-        Ok(()) => {
-            ready::announce(format_args!("sector://{} over {}", cloud.processes.address(), sites.join(", ")))?;
+        Ok(address) => {
+            ready::announce(format_args!("{address} over {}", sites.join(", ")))?;
             say_what_to_do(global, plan);
             tokio::select! {
                 _ = signals.next() => Ok(()),
-                all_ended = cloud.processes.watch() => Err(all_ended),
+                ended = cloud.ended() => Err(ended),
             }
         }
         Err(failure) => Err(failure),
@@ -98,18 +94,12 @@ async fn serve(
 
 fn plan(up: &TestbedUp) -> Result<TestbedPlan, Failure> {
     let rules = up.link.rules();
-    let Some(file) = &up.rtt_matrix else { return Ok(TestbedPlan::new(up.sites, up.nodes_per_site, &rules, up.seed)?) };
+    let Some(file) = &up.rtt_matrix else {
+        return TestbedPlan::new(up.sites, up.nodes_per_site, &rules, up.seed).map_err(refused);
+    };
     let text = fs::read_to_string(file).map_err(|error| Failure::local("read", file, &error))?;
-    Ok(TestbedPlan::of_matrix(&RttMatrix::parse(&text)?, up.nodes_per_site, &rules, up.seed)?)
-}
-
-/// Makes the testbed's folder, private to its owner.
-fn make_private(folder: &Path) -> Result<(), Failure> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(|error| Failure::local("make the folder", folder, &error))
+    let matrix = RttMatrix::parse(&text).map_err(refused)?;
+    TestbedPlan::of_matrix(&matrix, up.nodes_per_site, &rules, up.seed).map_err(refused)
 }
 
 fn say_what_to_do(global: &Global, plan: &TestbedPlan) {
@@ -118,10 +108,10 @@ fn say_what_to_do(global: &Global, plan: &TestbedPlan) {
     }
     let site = &plan.sites()[1];
     let example = match plan.nodes_per_site() {
-        0 => format!("sector testbed run {site} PROGRAM` (site N has the address 10.77.N.1)"),
-        _ => format!("sector testbed run {site} sector put FILE /`"),
+        0 => format!("sector oct testbed run {site} PROGRAM` (site N has the address 10.77.N.1)"),
+        _ => format!("sector oct testbed run {site} sector put FILE /`"),
     };
-    crate::show::say!(
-        "now: `{example}, `sector testbed status`, `sector testbed set --loss 0.1%`; stop: `sector testbed down`"
+    terminal::say!(
+        "now: `{example}, `sector oct testbed status`, `sector oct testbed set --loss 0.1%`; stop: `sector oct testbed down`"
     );
 }

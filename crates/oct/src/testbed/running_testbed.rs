@@ -2,19 +2,19 @@
 //! stays behind is harmless: once its process is gone, it never counts.
 
 use std::{
-    fs, io,
-    os::fd::RawFd,
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Write},
+    os::{
+        fd::RawFd,
+        unix::fs::{DirBuilderExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
 };
 
 use client::Profile;
 use protocol::Reason;
 use serde::{Deserialize, Serialize};
-
-use crate::{
-    cloud::{process::Process, write_private},
-    failure::Failure,
-};
+use terminal::{Failure, Process};
 
 /// A testbed that was started here.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ impl RunningTestbed {
 
     /// The running testbed; an error if none runs.
     pub(super) fn needed(folder: &Path) -> Result<Self, Failure> {
-        let none = || Failure::new(Reason::NotFound, "no testbed runs here; start one with `sector testbed up`");
+        let none = || Failure::new(Reason::NotFound, "no testbed runs here; start one with `sector oct testbed up`");
         Self::running(folder)?.ok_or_else(none)
     }
 
@@ -111,6 +111,29 @@ pub(super) fn control_socket(folder: &Path) -> PathBuf {
 /// The profile of its cloud's administrator.
 pub(super) fn profile_file(folder: &Path) -> PathBuf {
     folder.join("profile.toml")
+}
+
+/// Makes a folder that only its owner can enter.
+pub(super) fn make_private(folder: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| Failure::local("make the folder", folder, &error))
+}
+
+/// Writes a file that only its owner can read, whole or not at all. It is not synced: it means nothing after a crash.
+pub(super) fn write_private(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if let Some(folder) = file.parent() {
+        make_private(folder)?;
+    }
+    let new = file.with_extension("new");
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)
+        .and_then(|mut open| open.write_all(bytes))
+        .and_then(|()| fs::rename(&new, file))
+        .map_err(|error| Failure::local("write", file, &error))
 }
 
 const FILE: &str = "running.toml";

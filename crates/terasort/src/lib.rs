@@ -1,5 +1,6 @@
-//! `terasort gen`, `sort` and `validate` (Sector/Sphere paper, 3.2, Figure 3, and 4.2): jobs of built-in functions.
-//! The data is made to be sorted and thrown away, so it never has more than one copy.
+//! Terasort (Sector/Sphere paper, 3.2, Figure 3, and 4.2): making records, sorting them and checking the order, each a
+//! job of built-in functions. The tour and `sector oct terasort` run the same jobs. The data is made to be sorted and
+//! thrown away, so it never has more than one copy.
 
 use std::{io::Cursor, ops::Range};
 
@@ -7,56 +8,20 @@ use client::{
     Client, Entry, EntryKind, PutOptions, SectorPath,
     job::{JobOutcome, JobOutput, JobSpec, StageSpec},
 };
-use functions::{
-    cuts::Cuts,
-    terasort::{RECORD_BYTES, SegmentCheck, TotalCheck},
-};
+use functions::cuts::Cuts;
+pub use functions::terasort::{RECORD_BYTES, SegmentCheck, TotalCheck};
 use protocol::{
     Reason, RecordFraming, limits,
     message::spe::{FunctionCode, FunctionSpec},
 };
-use serde::Serialize;
+use terminal::{Failure, Global, drive, show};
 use tokio::task::JoinSet;
 
-use super::jobs::drive;
-use crate::{
-    arguments::{Global, Terasort},
-    failure::Failure,
-    show,
-};
-
-/// `sector terasort`.
-pub(crate) async fn run(cloud: &Client, command: Terasort, global: &Global) -> Result<(), Failure> {
-    match command {
-        Terasort::Gen { records, files, seed, folder } => {
-            let folder = SectorPath::parse(&folder)?;
-            generate(cloud, records, files, seed, &folder, global).await?;
-            report(global, || format!("{records} records, {} in {folder}", show::size(records * RECORD_BYTES as u64)))
-        }
-        Terasort::Sort { input, output, buckets } => {
-            let output = SectorPath::parse(&output)?;
-            let outcome = sort(cloud, &input, &output, buckets, global).await?;
-            report(global, || format!("sorted into {} files in {output}", outcome.outputs.len()))
-        }
-        Terasort::Validate { folder } => {
-            let check = validate(cloud, &folder, global).await?;
-            let view = CheckView {
-                records: check.records,
-                checksum: format!("{:016x}", check.checksum),
-                sorted: check.sorted,
-            };
-            if global.json {
-                return show::json(&view);
-            }
-            let order = check.unsorted_at.map_or("sorted".to_owned(), |place| format!("not sorted: {place}"));
-            show::line(format!("{} records, checksum {}, {order}", view.records, view.checksum));
-            Ok(())
-        }
-    }
-}
-
 /// Makes `records` records in `files` files, each on the node where it stays.
-pub(crate) async fn generate(
+///
+/// # Errors
+/// When the nodes have no room for them, the folder is in use, or the job fails.
+pub async fn generate(
     cloud: &Client,
     records: u64,
     files: Option<u32>,
@@ -103,7 +68,10 @@ pub(crate) async fn generate(
 }
 
 /// Sorts in two stages: into buckets by sampled cuts, then each bucket.
-pub(crate) async fn sort(
+///
+/// # Errors
+/// When the input is not of whole records, the folder is in use, or the job fails.
+pub async fn sort(
     cloud: &Client,
     input: &str,
     output: &SectorPath,
@@ -136,7 +104,10 @@ pub(crate) async fn sort(
 }
 
 /// Counts, sums and checks the order, also across the borders of segments and files.
-pub(crate) async fn validate(cloud: &Client, folder: &str, global: &Global) -> Result<TotalCheck, Failure> {
+///
+/// # Errors
+/// When the job fails.
+pub async fn validate(cloud: &Client, folder: &str, global: &Global) -> Result<TotalCheck, Failure> {
     let spec = JobSpec {
         title: format!("terasort validate of {folder}"),
         inputs: cloud.expand(folder).await?,
@@ -221,21 +192,6 @@ fn file_bytes(entry: &Entry) -> u64 {
         EntryKind::File(content) => content.bytes,
         EntryKind::Folder => 0,
     }
-}
-
-fn report(global: &Global, line: impl FnOnce() -> String) -> Result<(), Failure> {
-    if !global.quiet && !global.json {
-        show::line(line());
-    }
-    Ok(())
-}
-
-/// `validate` as JSON (contract).
-#[derive(Serialize)]
-struct CheckView {
-    records: u64,
-    checksum: String,
-    sorted: bool,
 }
 
 /// Length of a key in bytes.

@@ -1,4 +1,4 @@
-//! `sector bench names`: how many names per second the running cloud makes, finds, lists, renames and removes, and
+//! `sector oct bench names`: how many names per second the running cloud makes, finds, lists, renames and removes, and
 //! how long each takes. It works in a folder of its own, which it removes when it ends or is interrupted. It never
 //! touches other names.
 
@@ -12,22 +12,19 @@ use std::{
 
 use client::{Client, PutOptions, SectorPath};
 use serde::Serialize;
+use terminal::{Failure, Global, show};
 use tokio::task::JoinSet;
 
-use crate::{
-    arguments::{BenchNames, Global},
-    failure::Failure,
-    show,
-};
+use crate::arguments::BenchNames;
 
-/// `sector bench`.
+/// `sector oct bench`.
 pub(crate) async fn names(cloud: &Client, names: &BenchNames, global: &Global) -> Result<(), Failure> {
     let folder = SectorPath::parse(&format!("/.bench-names-{}", std::process::id()))?;
     cloud.make_folder(&folder, false).await?;
     let measured = tokio::select! {
         measured = measure(cloud, &folder, names) => measured,
         // The command as a whole listens for it too; here the folder must be removed first.
-        () = super::interrupted() => Err(Failure::failed("interrupted")),
+        () = terminal::interrupted() => Err(Failure::failed("interrupted")),
     };
     let removed = cloud.remove_now(&folder, true).await;
     let figures = measured?;

@@ -1,4 +1,4 @@
-//! Arguments of `sector testbed`: sites and links on this machine. This file never runs a command.
+//! Arguments of `sector oct testbed`: sites and links on this machine. This file never runs a command.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -9,19 +9,21 @@ use testbed::{Blocked, PathChange, PathRules, Rate, Share};
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Testbed {
     /// Make sites and links, and a cloud over them
-    #[command(after_help = "Example: sector testbed up --sites 4 --nodes-per-site 2 --rate 1gbit --rtt 60ms --detach")]
+    #[command(
+        after_help = "Example: sector oct testbed up --sites 4 --nodes-per-site 2 --rate 1gbit --rtt 60ms --detach"
+    )]
     Up(Box<TestbedUp>),
     /// Run any program at a site
-    #[command(after_help = "Example: sector testbed run site2 sector ls /")]
+    #[command(after_help = "Example: sector oct testbed run site2 sector ls /")]
     Run(TestbedRun),
     /// Change links while they are in use
-    #[command(after_help = "Example: sector testbed set site1 site2 --loss 0.1%")]
+    #[command(after_help = "Example: sector oct testbed set site1 site2 --loss 0.1%")]
     Set(TestbedSet),
     /// The links, how they behave and what they did
-    #[command(after_help = "Example: sector testbed status --json")]
+    #[command(after_help = "Example: sector oct testbed status --json")]
     Status,
     /// Stop the cloud in order, and take sites and links away
-    #[command(after_help = "Example: sector testbed down")]
+    #[command(after_help = "Example: sector oct testbed down")]
     Down,
 }
 
@@ -44,7 +46,7 @@ pub(crate) struct TestbedUp {
     /// Where the cloud keeps everything [default: data in the testbed's folder of $SECTOR_HOME, emptied first]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Run in the background; stop it with `sector testbed down`
+    /// Run in the background; stop it with `sector oct testbed down`
     #[arg(long)]
     pub(crate) detach: bool,
     /// Let each packet pass by itself: exact to the packet, and about ten times the work

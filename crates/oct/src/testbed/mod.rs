@@ -1,4 +1,4 @@
-//! `sector testbed`: sites and links on this machine. One process (`up`) holds them; other commands query and change
+//! `sector oct testbed`: sites and links on this machine. One process (`up`) holds them; other commands query and change
 //! them through its note and its control socket. It never emulates a link itself: the crate `testbed` does.
 
 mod running_testbed;
@@ -13,20 +13,17 @@ use std::{
 };
 
 use protocol::Reason;
+use terminal::{Failure, Global, show as print};
 use testbed::{
     Scope, TestbedError,
     control::{ControlReply, ControlRequest, ask},
 };
 
 use self::running_testbed::{RunningTestbed, control_socket, profile_file};
-use crate::{
-    arguments::{Global, Testbed, TestbedRun, TestbedSet},
-    failure::Failure,
-    show as print,
-};
+use crate::arguments::{Testbed, TestbedRun, TestbedSet};
 
 /// Runs the command.
-pub(super) async fn run(verb: Testbed, global: &Global) -> Result<(), Failure> {
+pub(crate) async fn run(verb: Testbed, global: &Global) -> Result<(), Failure> {
     match verb {
         Testbed::Up(up) => up::up(*up, global).await,
         Testbed::Run(run) => become_program(&run),
@@ -44,7 +41,7 @@ fn become_program(run: &TestbedRun) -> Result<(), Failure> {
     let site = note.site(&run.site)?;
     let gone = |error| Failure::local("enter the site through", &note.namespace_path(site), &error);
     let entrance = File::open(note.namespace_path(site)).map_err(gone)?;
-    testbed::enter(entrance.as_fd())?;
+    testbed::enter(entrance.as_fd()).map_err(refused)?;
     let Some((program, arguments)) = run.command.split_first() else {
         return Err(Failure::usage("name the program to run"));
     };
@@ -59,7 +56,7 @@ fn become_program(run: &TestbedRun) -> Result<(), Failure> {
     Err(Failure::new(reason, format!("cannot run `{}`: {error}", program.display())))
 }
 
-/// `sector testbed set`.
+/// `sector oct testbed set`.
 fn change(set: &TestbedSet, global: &Global) -> Result<(), Failure> {
     let change = set.change();
     if change.is_empty() {
@@ -72,7 +69,8 @@ fn change(set: &TestbedSet, global: &Global) -> Result<(), Failure> {
     };
     let folder = running_testbed::folder()?;
     RunningTestbed::needed(&folder)?;
-    if let ControlReply::Changed(ways) = ask(&control_socket(&folder), &ControlRequest::Set { scope, change })?
+    if let ControlReply::Changed(ways) =
+        ask(&control_socket(&folder), &ControlRequest::Set { scope, change }).map_err(refused)?
         && !global.quiet
     {
         print::line(format!("{ways} link{} changed", if ways == 1 { "" } else { "s" }));
@@ -80,7 +78,7 @@ fn change(set: &TestbedSet, global: &Global) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `sector testbed down`.
+/// `sector oct testbed down`.
 async fn down(global: &Global) -> Result<(), Failure> {
     let note = RunningTestbed::needed(&running_testbed::folder()?)?;
     let networks = note.networks();
@@ -91,16 +89,15 @@ async fn down(global: &Global) -> Result<(), Failure> {
     print::line("stopped; sites and links are gone");
     let left: Vec<_> = running_testbed::processes_in(&networks).iter().map(i32::to_string).collect();
     if !left.is_empty() {
-        crate::show::say!(
-            "sector: programs that `testbed run` started still run, without a network: {}",
+        terminal::say!(
+            "sector: programs that `sector oct testbed run` started still run, without a network: {}",
             left.join(", ")
         );
     }
     Ok(())
 }
 
-impl From<TestbedError> for Failure {
-    fn from(error: TestbedError) -> Self {
-        error.refusal().into()
-    }
+/// What the testbed refuses.
+fn refused(error: TestbedError) -> Failure {
+    error.refusal().into()
 }

@@ -1,17 +1,14 @@
-//! `sector bench messages`: how fast messages travel, compared with other ways to send them (crate `measure`). The
+//! `sector oct bench messages`: how fast messages travel, compared with other ways to send them (crate `measure`). The
 //! answering ends are processes of this same program, which end with the command. It never talks to a cloud.
 
 use std::{num::NonZero, process::Command, thread::available_parallelism, time::Duration};
 
 use measure::messages::{Comparison, MeasureError, MessageFigure, MessagesPlan, answer, compare};
+use terminal::{Failure, Global, show};
 
-use crate::{
-    arguments::{BenchMessages, Global},
-    failure::Failure,
-    show,
-};
+use crate::arguments::BenchMessages;
 
-/// `sector bench messages`.
+/// `sector oct bench messages`.
 pub(crate) async fn messages(bench: BenchMessages, global: &Global) -> Result<(), Failure> {
     // Both ends of a system share the machine.
     let half = available_parallelism().map_or(1, NonZero::get) / 2;
@@ -20,7 +17,7 @@ pub(crate) async fn messages(bench: BenchMessages, global: &Global) -> Result<()
     let measuring = tokio::task::spawn_blocking(move || measure(&bench, threads));
     let comparison = tokio::select! {
         measured = measuring => measured.map_err(|error| Failure::failed(format!("the measurement ended: {error}")))??,
-        () = super::interrupted() => return Err(Failure::failed("interrupted")),
+        () = terminal::interrupted() => return Err(Failure::failed("interrupted")),
     };
     let Some(comparison) = comparison else { return Ok(()) };
     for why in &comparison.left_out {
@@ -40,7 +37,8 @@ fn measure(bench: &BenchMessages, threads: usize) -> Result<Option<Comparison>, 
     if let Some(system) = &bench.answer {
         return answer(system, threads).map(|()| None).map_err(failed);
     }
-    let program = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find `sector`: {error}")))?;
+    let program =
+        std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
     let end = |system: &'static str| {
         let mut command = Command::new(&program);
         command.args(["bench", "messages", "--threads", &threads.to_string(), "--answer", system]);

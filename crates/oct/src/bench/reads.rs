@@ -1,4 +1,4 @@
-//! `sector bench reads`: how many small random reads of one open file complete in a second. A program that cuts
+//! `sector oct bench reads`: how many small random reads of one open file complete in a second. A program that cuts
 //! pictures out of a survey reads in this way. The same reads of an ordinary local file are measured beside it. It
 //! uses files of its own, which it removes when it ends or is interrupted. It never reads a user's file.
 
@@ -10,18 +10,16 @@ use std::{
 };
 
 use client::{Client, PutOptions, SectorPath};
+use terminal::{Failure, Global};
 use tokio::task::spawn_blocking;
 
 use super::{
-    disk_bench::SplitMix64,
-    name_bench::{OperationFigure, measure_each, print},
+    disk::SplitMix64,
+    names::{OperationFigure, measure_each, print},
 };
-use crate::{
-    arguments::{BenchReads, Global},
-    failure::Failure,
-};
+use crate::arguments::BenchReads;
 
-/// `sector bench reads`.
+/// `sector oct bench reads`.
 pub(crate) async fn reads(cloud: &Client, reads: &BenchReads, global: &Global) -> Result<(), Failure> {
     let bytes = reads.bytes.as_u64();
     let piece_bytes = reads.read_bytes.as_u64();
@@ -34,7 +32,7 @@ pub(crate) async fn reads(cloud: &Client, reads: &BenchReads, global: &Global) -
     let measured = tokio::select! {
         measured = measure(cloud, &path, &local, reads) => measured,
         // The command as a whole listens for it too; here the files must be removed first.
-        () = super::interrupted() => Err(Failure::failed("interrupted")),
+        () = terminal::interrupted() => Err(Failure::failed("interrupted")),
     };
     let removed = match cloud.stat(&path).await {
         Ok(_) => cloud.remove_now(&path, false).await,

@@ -17,18 +17,18 @@ use indicatif::{ProgressBar, ProgressStyle};
 use protocol::{Status, rate};
 use serde::Serialize;
 
-pub(crate) use crate::terminal::say;
-use crate::{arguments::Global, failure::Failure, terminal::sanitize};
+use crate::{Failure, Global};
+pub use crate::{safe_text::sanitize, say};
 
 /// Writes a line of results. All output of commands goes through here, so that a failed write is never silent.
-pub(crate) fn line(text: impl AsRef<str>) {
+pub fn line(text: impl AsRef<str>) {
     if let Err(error) = writeln!(io::stdout().lock(), "{}", sanitize(text.as_ref())) {
         end_without_output(&error);
     }
 }
 
 /// Prints clap's message, either help or an error, and returns the exit code.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+pub fn usage(error: &clap::Error) -> ExitCode {
     let printed = error.print().and_then(|()| io::stdout().flush());
     match printed {
         Err(error_of_output) if !error.use_stderr() => end_without_output(&error_of_output),
@@ -48,7 +48,7 @@ fn end_without_output(error: &io::Error) -> ! {
 }
 
 /// Prints one JSON document.
-pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     let text =
         serde_json::to_string_pretty(value).map_err(|error| Failure::failed(format!("cannot print JSON: {error}")))?;
     line(text);
@@ -56,17 +56,17 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// A size in IEC units, for people.
-pub(crate) fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     ByteSize::b(bytes).display().iec().to_string()
 }
 
 /// Text in red for a person; unchanged for a program.
-pub(crate) fn red(text: &str) -> String {
+pub fn red(text: &str) -> String {
     if io::stdout().is_terminal() { format!("\x1b[31m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 /// A time as RFC 3339, to the second for people and to the millisecond for JSON.
-pub(crate) fn time(unix_millis: u64, exact: bool) -> String {
+pub fn time(unix_millis: u64, exact: bool) -> String {
     let time = SystemTime::UNIX_EPOCH + Duration::from_millis(unix_millis);
     if exact {
         humantime::format_rfc3339_millis(time).to_string()
@@ -77,7 +77,7 @@ pub(crate) fn time(unix_millis: u64, exact: bool) -> String {
 
 /// Prints rows in columns, with numbers to the right and texts to the left. A heading that begins with a blank marks
 /// a column of numbers.
-pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
+pub fn table(head: &[&str], rows: &[Vec<String>]) {
     let mut widths: Vec<usize> = head.iter().map(|name| name.trim().chars().count()).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -101,7 +101,7 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
 }
 
 /// Progress of long work over a known or unknown number of bytes.
-pub(crate) struct Meter {
+pub struct Meter {
     what: String,
     bar: Option<ProgressBar>,
     lines: Option<Mutex<Instant>>,
@@ -116,7 +116,7 @@ pub(crate) struct Meter {
 
 impl Meter {
     /// Begins to show `what`; shows nothing with `--quiet` or JSON.
-    pub(crate) fn start(what: impl Into<String>, total_bytes: u64, global: &Global) -> Self {
+    pub fn start(what: impl Into<String>, total_bytes: u64, global: &Global) -> Self {
         let what = what.into();
         let silent = global.quiet || global.json;
         let terminal = io::stderr().is_terminal();
@@ -139,19 +139,19 @@ impl Meter {
     }
 
     /// Also shows when a limit of these transfers slows them.
-    pub(crate) fn of(mut self, cloud: &Client) -> Self {
+    pub fn of(mut self, cloud: &Client) -> Self {
         self.throttle = Some(cloud.throttle().clone());
         self
     }
 
     /// Adds to what is done.
-    pub(crate) fn add(&self, bytes: u64) {
+    pub fn add(&self, bytes: u64) {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.show(done);
     }
 
     /// Sets what is done in all.
-    pub(crate) fn set(&self, bytes: u64, total_bytes: u64) {
+    pub fn set(&self, bytes: u64, total_bytes: u64) {
         self.done.store(bytes, Ordering::Relaxed);
         self.total.store(total_bytes, Ordering::Relaxed);
         if let Some(bar) = &self.bar {
@@ -161,12 +161,12 @@ impl Meter {
     }
 
     /// Sets what the work waits for; `None` if it waits for nothing any more.
-    pub(crate) fn set_waiting_for(&self, held: Option<String>) {
+    pub fn set_waiting_for(&self, held: Option<String>) {
         *self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner) = held;
     }
 
     /// Removes the bar.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -214,7 +214,7 @@ impl Drop for Meter {
 
 /// Reports a bug in one sentence. Rust ignores SIGPIPE, so a library that prints to a closed pipe panics. That is not
 /// our bug, but its work is not done.
-pub(crate) fn install_panic_hook() {
+pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.to_string();
         if text.contains("failed printing to") {

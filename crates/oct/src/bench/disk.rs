@@ -7,20 +7,17 @@ use std::{
     io,
     num::NonZeroU64,
     os::unix::fs::FileExt,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
 use rustix::fs::{Advice, fadvise};
 use serde::Serialize;
+use terminal::{Failure, Global, show};
 
-use crate::{
-    arguments::{BenchIo, Global},
-    failure::Failure,
-    show,
-};
+use crate::arguments::BenchIo;
 
-/// `sector bench io`.
+/// `sector oct bench io`.
 pub(crate) fn io(bench: &BenchIo, global: &Global) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::local("measure the disk of", &bench.folder, &error);
     let figures = measure(&bench.folder, bench.bytes.as_u64()).map_err(failed)?;
@@ -63,13 +60,15 @@ impl DiskFigure {
 }
 
 fn measure(folder: &Path, bytes: u64) -> io::Result<Vec<DiskFigure>> {
-    let scratch = ScratchFolder::create(folder)?;
-    let large = scratch.0.join("large");
+    fs::create_dir_all(folder)?;
+    // One that cannot be removed is recognisable by its name.
+    let scratch = tempfile::Builder::new().prefix(".sector-bench-").tempdir_in(folder)?;
+    let large = scratch.path().join("large");
     let write = write_and_sync(&large, bytes)?;
     let file = File::open(&large)?;
     let read = read_all(&file, bytes)?;
     let random = read_randomly(&file, bytes)?;
-    Ok(vec![write, read, random, sync_often(&scratch.0)?])
+    Ok(vec![write, read, random, sync_often(scratch.path())?])
 }
 
 fn write_and_sync(path: &Path, bytes: u64) -> io::Result<DiskFigure> {
@@ -124,7 +123,7 @@ fn sync_often(folder: &Path) -> io::Result<DiskFigure> {
 }
 
 /// Writes a small file and syncs it and its folder: the least that makes anything durable. The file stays.
-pub(crate) fn sync_once(folder: &Path, number: u64) -> io::Result<()> {
+fn sync_once(folder: &Path, number: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).open(folder.join(format!("small-{number}")))?;
     file.write_all_at(&[7; SMALL_BYTES], 0)?;
     file.sync_all()?;
@@ -134,26 +133,6 @@ pub(crate) fn sync_once(folder: &Path, number: u64) -> io::Result<()> {
 /// Makes reads come from the disk. It is a hint; a file system without a disk (tmpfs) has nowhere else to read from.
 fn forget_cached(file: &File, bytes: u64) -> io::Result<()> {
     Ok(fadvise(file, 0, NonZeroU64::new(bytes), Advice::DontNeed)?)
-}
-
-/// A folder for the test, removed at its end.
-pub(crate) struct ScratchFolder(pub(crate) PathBuf);
-
-impl ScratchFolder {
-    /// Makes a scratch folder in `folder`, which is created too.
-    pub(crate) fn create(folder: &Path) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
-        let path = folder.join(format!(".sector-bench-{}", std::process::id()));
-        fs::create_dir(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for ScratchFolder {
-    fn drop(&mut self) {
-        // A folder that cannot be removed is recognisable by its name.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Numbers that look random: enough to miss the disk's own cache (splitmix64).

@@ -1,20 +1,23 @@
-//! `sector testbed status`: the links, their rules and their counts, as a table or as JSON with a unit in every name.
+//! `sector oct testbed status`: the links, their rules and their counts, as a table or as JSON with a unit in every name.
 //! It never changes a link.
 
 use serde::Serialize;
+use terminal::{Failure, Global, show};
 use testbed::{
     Blocked, DirectionCounts, NetworkStatus, PathRules, PathStatus,
     control::{ControlReply, ControlRequest, ask},
 };
 
-use super::running_testbed::{self, RunningTestbed, control_socket};
-use crate::{arguments::Global, failure::Failure, show};
+use super::{
+    refused,
+    running_testbed::{self, RunningTestbed, control_socket},
+};
 
 /// Asks the running testbed and prints its reply.
 pub(super) fn status(global: &Global) -> Result<(), Failure> {
     let folder = running_testbed::folder()?;
     let note = RunningTestbed::needed(&folder)?;
-    let ControlReply::Status(status) = ask(&control_socket(&folder), &ControlRequest::Status)? else {
+    let ControlReply::Status(status) = ask(&control_socket(&folder), &ControlRequest::Status).map_err(refused)? else {
         return Err(Failure::failed("the testbed answered something else; are both of one version?"));
     };
     if global.json {

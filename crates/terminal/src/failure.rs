@@ -4,42 +4,43 @@
 use std::{fmt, io, process::ExitCode};
 
 use client::{ClientError, reason_of};
+use daemon::DaemonError;
 use protocol::{Reason, Refusal};
 
-use crate::terminal::{sanitize, say};
+use crate::{safe_text::sanitize, say};
 
 /// A command's failure.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// Kind, which decides the exit code.
-    pub(crate) reason: Reason,
+    pub reason: Reason,
     /// One sentence that says what to do; empty if everything was printed already.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 impl Failure {
     /// A failure for `reason`.
-    pub(crate) fn new(reason: Reason, sentence: impl Into<String>) -> Self {
+    pub fn new(reason: Reason, sentence: impl Into<String>) -> Self {
         Self { reason, message: sentence.into() }
     }
 
     /// A failure without a more specific reason.
-    pub(crate) fn failed(sentence: impl Into<String>) -> Self {
+    pub fn failed(sentence: impl Into<String>) -> Self {
         Self::new(Reason::Failed, sentence)
     }
 
     /// A wrong use of the command.
-    pub(crate) fn usage(sentence: impl Into<String>) -> Self {
+    pub fn usage(sentence: impl Into<String>) -> Self {
         Self::new(Reason::Invalid, sentence)
     }
 
     /// A local file that could not be used.
-    pub(crate) fn local(what: &str, file: &std::path::Path, error: &io::Error) -> Self {
+    pub fn local(what: &str, file: &std::path::Path, error: &io::Error) -> Self {
         Self::new(reason_of(error), format!("cannot {what} `{}`: {error}", file.display()))
     }
 
     /// Prints it on standard error and returns the exit code.
-    pub(crate) fn report(&self) -> ExitCode {
+    pub fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
             say!("sector: {}", sanitize(&self.message));
         }
@@ -74,6 +75,12 @@ impl From<Refusal> for Failure {
     }
 }
 
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Self {
+        error.refusal().into()
+    }
+}
+
 impl From<protocol::path::PathError> for Failure {
     fn from(error: protocol::path::PathError) -> Self {
         Self::usage(error.to_string())
@@ -82,13 +89,13 @@ impl From<protocol::path::PathError> for Failure {
 
 /// Failures among many items. Each is printed when it happens, the rest goes on, and the first decides the exit code.
 #[derive(Default)]
-pub(crate) struct Failures {
+pub struct Failures {
     first: Option<Reason>,
 }
 
 impl Failures {
     /// Prints the failure of one item, if it failed.
-    pub(crate) fn note(&mut self, result: Result<(), Failure>) {
+    pub fn note(&mut self, result: Result<(), Failure>) {
         if let Err(failure) = result {
             say!("sector: {}", sanitize(&failure.message));
             self.first.get_or_insert(failure.reason);
@@ -96,7 +103,7 @@ impl Failures {
     }
 
     /// The outcome of all.
-    pub(crate) fn into_result(self) -> Result<(), Failure> {
+    pub fn into_result(self) -> Result<(), Failure> {
         self.first.map_or(Ok(()), |reason| Err(Failure::new(reason, "")))
     }
 }

@@ -9,31 +9,31 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Process {
+pub struct Process {
     /// Its number.
-    pub(crate) pid: i32,
+    pub pid: i32,
     /// When it started, in the system's ticks.
     started: u64,
 }
 
 impl Process {
     /// This process.
-    pub(crate) fn here() -> Self {
+    pub fn here() -> Self {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         Self { pid, started: start_ticks(pid).unwrap_or_default() }
     }
 
     /// Whether exactly that process still runs.
-    pub(crate) fn is_alive(&self) -> bool {
+    pub fn is_alive(&self) -> bool {
         start_ticks(self.pid) == Some(self.started)
     }
 
     /// Asks it to stop and waits until it has.
-    pub(crate) async fn stop(&self) -> Result<(), Failure> {
+    pub async fn stop(&self) -> Result<(), Failure> {
         let pid = self.pid;
         let stopped = tokio::task::spawn_blocking(move || stop_process(pid)).await;
         match stopped {

@@ -1,0 +1,39 @@
+//! Arguments of `sector oct terasort`. This file never runs a command.
+
+use clap::Subcommand;
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Terasort {
+    /// Generate records on the nodes
+    #[command(after_help = "Example: sector oct terasort gen --records 10000000 /gen")]
+    Gen {
+        /// How many
+        #[arg(long)]
+        records: u64,
+        /// In how many files [default: two a node]
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        files: Option<u32>,
+        /// Seed of the keys
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The folder for them
+        folder: String,
+    },
+    /// Sort them in two stages (paper, Figure 3)
+    #[command(after_help = "Example: sector oct terasort sort /gen /sorted")]
+    Sort {
+        /// The records' folder
+        input: String,
+        /// The folder for the sorted ones
+        output: String,
+        /// Buckets [default: by the size of the data]
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        buckets: Option<u32>,
+    },
+    /// Count, sum and check the order, over the borders of files too
+    #[command(after_help = "Example: sector oct terasort validate /sorted --json")]
+    Validate {
+        /// The records' folder
+        folder: String,
+    },
+}

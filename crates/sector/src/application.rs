@@ -1,0 +1,157 @@
+//! Commands that are programs of their own, as with `git` and `cargo`: `sector NAME` runs `sector-NAME` from the folder
+//! of `sector`, or else from `PATH`. Arguments, exit code and signals are the program's. It never hides a mistyped
+//! command: where there is no such program, the answer names the command that was probably meant.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    os::unix::{ffi::OsStrExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use clap::CommandFactory;
+use protocol::{Reason, Status};
+use rustix::fs::{Access, access};
+use terminal::{Failure, Global, say, show};
+
+use crate::arguments::Arguments;
+
+/// Becomes the program of `words[0]`, with the other words as its arguments. Options before the name come first.
+/// Returns only if there is no such program, or it cannot be run.
+pub(crate) fn become_program(words: &[OsString], global: &Global) -> ExitCode {
+    let Some((name, arguments)) = words.split_first() else { return ExitCode::FAILURE };
+    let own = env::current_exe().ok();
+    let Some(file) = find(name, &folders(own.as_deref())) else { return report_missing(name) };
+    let mut command = Command::new(&file);
+    command.args(global.words()).args(arguments);
+    if let Some(own) = own {
+        command.env(OWN_PROGRAM, own);
+    }
+    let error = command.exec();
+    Failure::local("run", &file, &error).report()
+}
+
+/// Where programs are looked for, in this order.
+fn folders(own: Option<&Path>) -> Vec<PathBuf> {
+    let beside = own.and_then(Path::parent).map(Path::to_owned);
+    let path = env::var_os("PATH").unwrap_or_default();
+    beside.into_iter().chain(env::split_paths(&path)).collect()
+}
+
+/// The first `sector-NAME` in these folders that may be run.
+fn find(name: &OsStr, folders: &[PathBuf]) -> Option<PathBuf> {
+    // A name is not a path: the program is only where programs are.
+    if name.as_bytes().contains(&b'/') {
+        return None;
+    }
+    let file = program_name(name);
+    // An empty entry of PATH would mean the working folder, where anybody may have put a program.
+    let places = folders.iter().filter(|folder| folder.is_absolute()).map(|folder| folder.join(&file));
+    places.into_iter().find(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok())
+}
+
+fn program_name(name: &OsStr) -> OsString {
+    let mut program = OsString::from("sector-");
+    program.push(name);
+    program
+}
+
+/// Says what is missing and how to get it; of an unknown name, what was probably meant.
+fn report_missing(name: &OsStr) -> ExitCode {
+    let program = program_name(name);
+    if let Some(known) = APPLICATIONS.iter().find(|known| known.name == name) {
+        let Application { name, install, .. } = known;
+        let program = program.display();
+        let message = format!(
+            "`sector {name}` needs the program `{program}`, which is neither beside `sector` nor on PATH; \
+             install it from a copy of the sources: `{install}`"
+        );
+        return Failure::new(Reason::NotFound, message).report();
+    }
+    let Err(error) = built_in().try_get_matches_from([OsStr::new("sector"), name]) else {
+        return ExitCode::from(Status::Usage.exit_code());
+    };
+    let code = show::usage(&error);
+    if let Some(known) = APPLICATIONS.iter().find(|known| known.commands.iter().any(|command| *command == name)) {
+        say!("sector: did you mean `sector {} {}`?", known.name, name.display());
+        return code;
+    }
+    say!(
+        "sector: there is no program `{}` either, beside `sector` or on PATH",
+        terminal::sanitize(&program.to_string_lossy())
+    );
+    code
+}
+
+/// The commands by name: clap suggests similar ones only where no other is allowed.
+fn built_in() -> clap::Command {
+    let all = Arguments::command();
+    let known = APPLICATIONS.iter().map(|known| clap::Command::new(known.name));
+    clap::Command::new("sector")
+        .disable_help_subcommand(true)
+        .subcommand_required(true)
+        .args(all.get_arguments())
+        .subcommands(all.get_subcommands())
+        .subcommands(known)
+}
+
+/// A program of this repository that is installed by itself.
+struct Application {
+    name: &'static str,
+    /// Its commands, which a user may look for in `sector` itself.
+    commands: &'static [&'static str],
+    install: &'static str,
+}
+
+/// What `sector --help` says of further programs.
+pub(crate) const FURTHER_HELP: &str = "Further commands are programs named sector-NAME, beside this one or on PATH:\n  \
+    oct          Terasort, measurements, and sites with wide-area links on one machine";
+
+const APPLICATIONS: &[Application] = &[Application {
+    name: "oct",
+    commands: &["terasort", "bench", "testbed"],
+    install: "cargo install --locked --path crates/oct",
+}];
+/// Tells such a program where `sector` is.
+const OWN_PROGRAM: &str = "SECTOR";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    #[test]
+    fn the_first_program_that_may_be_run_is_found_and_no_path_is_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders: Vec<_> = ["a", "b", "c"].iter().map(|name| folder.path().join(name)).collect();
+        for (place, mode) in folders.iter().zip([0o644, 0o755, 0o755]) {
+            fs::create_dir(place).unwrap();
+            fs::write(place.join("sector-x"), "").unwrap();
+            fs::set_permissions(place.join("sector-x"), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        fs::create_dir(folders[0].join("sector-y")).unwrap();
+        assert_eq!(find("x".as_ref(), &folders), Some(folders[1].join("sector-x")));
+        for name in ["y", "z", "../b/sector-x", ""] {
+            assert_eq!(find(name.as_ref(), &folders), None, "{name}");
+        }
+        let here: Vec<_> = ["", "."].iter().map(PathBuf::from).collect();
+        assert_eq!(find("x".as_ref(), &here), None);
+    }
+
+    #[test]
+    fn a_mistyped_command_is_answered_with_the_one_that_was_meant() {
+        for (typed, meant) in [("octt", "'oct'"), ("statt", "'stat'"), ("jbos", "'jobs'")] {
+            let error = built_in().try_get_matches_from(["sector", typed]).unwrap_err().to_string();
+            assert!(error.contains("unrecognized subcommand") && error.contains(meant), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_each_program_of_this_repository() {
+        assert!(APPLICATIONS.iter().all(|known| FURTHER_HELP.contains(&format!("\n  {} ", known.name))));
+    }
+}
