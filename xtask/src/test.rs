@@ -2,7 +2,7 @@
 //! lacks. The tests themselves never install anything.
 
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
     time::Instant,
@@ -125,7 +125,13 @@ fn docs() -> Result<(), String> {
 /// Builds `sector`, and the programs that its commands find beside it. In one go: by itself, `sector` would be built
 /// with fewer features of its dependencies, and so twice.
 pub(crate) fn build_release() -> Result<(), String> {
-    shell::cargo(&["build", "--release", "--locked", "--package", "sector", "--package", "sector-oct"])
+    shell::cargo(&["build", "--release", "--locked", "--package", "sector", "--package", "sector-oct"])?;
+    let bytes = fs::metadata(binary()).map_err(|error| format!("{}: {error}", binary().display()))?.len();
+    println!("  sector has {:.1} MB", bytes as f64 / 1e6);
+    if bytes > BINARY_BYTES_MAX {
+        return Err(format!("`sector` has {bytes} bytes, more than {BINARY_BYTES_MAX}: what has come into it?"));
+    }
+    Ok(())
 }
 
 /// Real processes with real faults, and the papers' claims.
@@ -164,6 +170,8 @@ fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// Most bytes of the binary that a user installs.
+const BINARY_BYTES_MAX: u64 = 40_000_000;
 /// The directory server of Debian's package.
 const SLAPD: &str = "/usr/sbin/slapd";
 /// One of the tools that come with it.
