@@ -1,6 +1,6 @@
-//! Writing a file piece by piece (path *upload*). It serves callers that get their bytes over time: an open file in
-//! Python, or a request to a gateway. At most [`CHUNKS_MAX`] chunks wait for the network; a faster caller waits. The file
-//! appears whole when it is finished. A file that is discarded, or merely dropped, never appears.
+//! Writing a file piece by piece (path *upload*), for callers that get their bytes over time, as gateways do. At most
+//! [`CHUNKS_MAX`] chunks wait for the network; a faster caller waits. The file appears whole when it is finished. A file
+//! that is discarded, or merely dropped, never appears.
 
 use std::{
     io::{self, Cursor, Read},
