@@ -14,7 +14,7 @@ mod demo;
 use std::process::ExitCode;
 
 use clap::Parser;
-use terminal::{LevelFilter, failure, show};
+use terminal::{LevelFilter, show};
 
 use crate::arguments::{Arguments, Command};
 

@@ -6,8 +6,8 @@
 
 // Read in this order:
 //
-// - `stream` (what goes in), with `split_points` (where it may be cut) and `segment` (how it is cut); `records` (where
-//   an index and a Parquet file say that records begin)
+// - `stream` (what goes in), with `split_points` (where it may be cut) and `segment` (how it is cut)
+// - `records` (where an index and a Parquet file say that records begin)
 // - `schedule` (which SPE gets which task), with `task` (how segments are grouped), `fleet` (which SPEs exist),
 //   `busiest_nodes` and `straggler` (which attempts are slow)
 // - `bucket` (where results lie), with `vec_map`, `bucket_shares`, `bucket_placement`, `delivery` and `node_queues`;
@@ -27,26 +27,36 @@ pub mod records;
 mod schedule;
 pub mod stream;
 
-pub use bucket::job_buckets::{BucketAbsence, JobBuckets};
-pub use bucket::retained_outputs::{RetainedOutputs, RetainedSize};
-pub use bucket::{job_buckets, retained_outputs, shuffle_write};
-pub use driver::clock::JobClock;
-pub use driver::driver_core::{DriverCore, Replay, refused_by_node};
-pub use driver::input;
-pub use driver::input::OrderRefusal;
-pub use driver::journal_pages::{JournalEntry, JournalPage, PageWrite, PageWriteStep};
-pub use job::action::{
-    AssignedLocator, AssignedPart, AssignedSegment, Assignment, BucketLocation, Delivery, JobAction, Placement,
-    SegmentLocation,
+pub use bucket::{
+    job_buckets,
+    job_buckets::{BucketAbsence, JobBuckets},
+    retained_outputs,
+    retained_outputs::{RetainedOutputs, RetainedSize},
+    shuffle_write,
 };
-pub use job::event::Event;
-pub use job::history::History;
-pub use job::plan::{FinalOutput, JobPlan, SpeNodePlan, StageOutput, StagePlan};
-pub use job::{Job, StageProgress};
-pub use outcome::output_commit::{CommitAction, OutputCommit, OutputEntry, OutputSnapshot, part_name};
-pub use outcome::output_folder::{NameChange, OutputFolder};
-pub use outcome::{Outcome, OutputBucket, SkippedSegment, SphereError};
+pub use driver::{
+    clock::JobClock,
+    driver_core::{DriverCore, Replay, refused_by_node},
+    input,
+    input::OrderRefusal,
+    journal_pages::{JournalEntry, JournalPage, PageWrite, PageWriteStep},
+};
+pub use job::{
+    Job, StageProgress,
+    action::{
+        AssignedLocator, AssignedPart, AssignedSegment, Assignment, BucketLocation, Delivery, JobAction, Placement,
+        SegmentLocation,
+    },
+    event::Event,
+    history::History,
+    plan::{FinalOutput, JobPlan, SpeNodePlan, StageOutput, StagePlan},
+};
+pub use outcome::{
+    Outcome, OutputBucket, SkippedSegment, SphereError,
+    output_commit::{CommitAction, OutputCommit, OutputEntry, OutputSnapshot, part_name},
+    output_folder::{NameChange, OutputFolder},
+};
 pub use schedule::fleet::SpeId;
-pub use stream::segment::lines_owned;
-pub use stream::split_points::SplitPointChooser;
-pub use stream::{FileLayout, FileLocator, InputFile, SplitPoint};
+pub use stream::{
+    FileLayout, FileLocator, InputFile, SplitPoint, segment::lines_owned, split_points::SplitPointChooser,
+};

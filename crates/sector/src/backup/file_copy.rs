@@ -9,9 +9,9 @@ use std::{
 };
 
 use protocol::Reason;
+use terminal::failure::Failure;
 
 use super::Interrupt;
-use crate::failure::Failure;
 
 /// Length and digest of bytes that were copied.
 pub(super) struct Copied {

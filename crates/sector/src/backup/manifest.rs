@@ -8,8 +8,7 @@ use std::{
 
 use protocol::Reason;
 use serde::{Deserialize, Serialize};
-
-use crate::failure::Failure;
+use terminal::failure::Failure;
 
 /// A backup.
 #[derive(Clone, Debug, Serialize, Deserialize)]

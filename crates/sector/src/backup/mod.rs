@@ -21,10 +21,9 @@ use std::{
     time::Duration,
 };
 
-use protocol::Reason;
-
-use crate::failure::Failure;
 use manifest::Role;
+use protocol::Reason;
+use terminal::failure::Failure;
 
 /// A person's request to stop.
 #[derive(Clone, Debug, Default)]

@@ -7,9 +7,9 @@ use std::{
 };
 
 use protocol::Reason;
+use terminal::failure::Failure;
 
 use super::file_copy;
-use crate::failure::Failure;
 
 /// Puts a new file in the place of another, which gets the name `NAME.aside-N`, in one step: at no time is there none.
 pub(super) fn replace(new: &Path, file: &Path) -> Result<Option<PathBuf>, Failure> {

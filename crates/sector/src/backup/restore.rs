@@ -11,6 +11,7 @@ use std::{
 
 use protocol::Reason;
 use store::{Journal, StoreError};
+use terminal::failure::Failure;
 
 use super::{
     Interrupt, InterruptibleReader, file_copy,
@@ -19,7 +20,7 @@ use super::{
     take::authority_fingerprint,
     verify::{self, unreadable},
 };
-use crate::{cloud::security_failure, failure::Failure};
+use crate::cloud::security_failure;
 
 /// Which roles go where.
 #[derive(Clone, Debug)]

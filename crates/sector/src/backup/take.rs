@@ -15,6 +15,7 @@ use net::backup_socket;
 use protocol::Reason;
 use rustix::fs::{FlockOperation, flock};
 use store::{Journal, StoreError};
+use terminal::failure::Failure;
 
 use super::{
     Interrupt, InterruptibleReader, READ_WAIT,
@@ -22,7 +23,6 @@ use super::{
     manifest::{AUDIT_FOLDER, FILES_FOLDER, FORMAT, FileLine, MANIFEST_FILE, Manifest, Part, ROWS_FILE, Role},
     roles_in, verify,
 };
-use crate::failure::Failure;
 
 /// A backup that was taken.
 #[derive(Debug)]

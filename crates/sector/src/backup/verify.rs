@@ -9,12 +9,12 @@ use std::{
 
 use protocol::Reason;
 use store::{RowsError, StoreError, read_rows};
+use terminal::failure::Failure;
 
 use super::{
     Interrupt, InterruptibleReader, file_copy,
     manifest::{JournalLine, MANIFEST_FILE, Manifest, ROWS_FILE, Role, damaged},
 };
-use crate::failure::Failure;
 
 /// Finds the backup: this folder, or the newest one in it.
 pub(crate) fn find(at: &Path) -> Result<PathBuf, Failure> {

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use daemon::shutdown::TaskGroup;
 use spe::SpeProgram;
+use terminal::failure::Failure;
 
 use super::{Layout, security_failure};
-use crate::failure::Failure;
 
 /// A cloud within this process.
 pub(crate) struct Embedded {

@@ -12,8 +12,7 @@ use daemon::settings::{Checked, MasterSettings, NodeSettings, SecuritySettings};
 use protocol::{NodeId, UserName};
 use security::create_cloud;
 use serde::Deserialize;
-
-use crate::failure::Failure;
+use terminal::failure::Failure;
 
 /// The size of a cloud, and where its roles run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

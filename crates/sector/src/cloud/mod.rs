@@ -14,15 +14,11 @@ use std::{ffi::OsString, path::Path};
 use client::{Client, NodeState, Profile};
 use daemon::{ready, shutdown::Signals};
 use protocol::Reason;
-use terminal::background;
+use terminal::{background, failure::Failure, show};
 
 pub(crate) use self::layout::{CloudSpec, Layout, RolePlacement, security_failure, write_private};
 use self::{parent::Parent, running_cloud::RunningCloud};
-use crate::{
-    arguments::{Global, Up},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Global, Up};
 
 /// `sector up`.
 pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {

@@ -7,13 +7,13 @@ use std::{net::SocketAddr, path::Path, process::Stdio};
 
 use daemon::ready;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use terminal::failure::Failure;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
 };
 
 use super::{Layout, RolePlacement};
-use crate::failure::Failure;
 
 /// A cloud of processes.
 pub(crate) struct Processes {

@@ -10,9 +10,9 @@ use daemon::{
 };
 use protocol::Refusal;
 use spe::SpeProgram;
+use terminal::failure::Failure;
 
 use super::{layout::security_failure, processes};
-use crate::failure::Failure;
 
 /// `sector security`.
 pub(crate) async fn security(config: &Path) -> Result<(), Failure> {

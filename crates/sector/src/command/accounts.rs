@@ -3,14 +3,10 @@
 
 use client::{Client, NewUser, Password, Profile, UserChange, UserName};
 use serde::Serialize;
-use terminal::session;
+use terminal::{failure::Failure, session, show};
 
 use super::password_input::PasswordInput;
-use crate::{
-    arguments::{Global, GroupCommand, TokenCommand, UserCommand},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Global, GroupCommand, TokenCommand, UserCommand};
 
 /// `sector user`.
 pub(crate) async fn user(cloud: &Client, command: UserCommand, global: &Global) -> Result<(), Failure> {

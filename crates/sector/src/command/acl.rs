@@ -2,12 +2,9 @@
 
 use client::{Acl, AclStatus, Client, SectorPath};
 use serde::Serialize;
+use terminal::{failure::Failure, show};
 
-use crate::{
-    arguments::{AclCommand, Global},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{AclCommand, Global};
 
 /// `sector acl`.
 pub(crate) async fn run(cloud: &Client, command: AclCommand, global: &Global) -> Result<(), Failure> {

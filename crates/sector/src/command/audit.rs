@@ -14,12 +14,9 @@ use protocol::{
 use security::audit::{check_folder, read_page};
 use serde::Serialize;
 use serde_json::Value;
+use terminal::{failure::Failure, show};
 
-use crate::{
-    arguments::{AuditCommand, AuditShow, Global},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{AuditCommand, AuditShow, Global};
 
 /// `sector audit` on the files of a folder; `None` if the cloud must be asked.
 pub(crate) fn offline(command: &AuditCommand, global: &Global) -> Option<Result<(), Failure>> {

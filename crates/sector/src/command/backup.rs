@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use client::Profile;
 use serde::Serialize;
-use terminal::interrupted;
+use terminal::{failure::Failure, interrupted, show};
 use tokio::task::spawn_blocking;
 
 use crate::{
@@ -15,8 +15,6 @@ use crate::{
         manifest::{Manifest, Role},
         restore, take, verify,
     },
-    failure::Failure,
-    show,
 };
 
 /// `sector backup`.

@@ -9,13 +9,13 @@ use client::{
 };
 use protocol::{Reason, Status};
 use serde::Serialize;
-use tokio::task::JoinSet;
-
-use crate::{
-    arguments::{Check, Global},
+use terminal::{
     failure::Failure,
     show::{self, Meter},
 };
+use tokio::task::JoinSet;
+
+use crate::arguments::{Check, Global};
 
 /// `sector check`.
 pub(crate) async fn check(cloud: &Client, check: Check, global: &Global) -> Result<(), Failure> {

@@ -20,13 +20,10 @@ use rustix::{
 };
 use serde::Serialize;
 use spe::{MemoryBound, Sandbox, SandboxSettings, SpeProgram, probe};
+use terminal::{failure::Failure, show};
 
 use self::scratch_folder::{ScratchFolder, sync_once};
-use crate::{
-    arguments::{Doctor, Global},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Doctor, Global};
 
 /// `sector doctor`.
 pub(crate) async fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failure> {

@@ -12,8 +12,7 @@ use protocol::{
     message::node_master::{DriveOrder, DriverStart},
     wire::codec,
 };
-
-use crate::failure::Failure;
+use terminal::failure::Failure;
 
 pub(crate) async fn run() -> Result<(), Failure> {
     let start = tokio::task::spawn_blocking(read_start).await;

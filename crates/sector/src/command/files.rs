@@ -8,13 +8,13 @@ use client::{
     tree::{self, DownloadPlan, ExistingFiles, FailedFile, PlannedUpload, UploadDestination, UploadPlan},
 };
 use protocol::{Reason, Version};
-
-use super::tree_progress;
-use crate::{
-    arguments::{Cat, Get, Global, Put},
+use terminal::{
     failure::Failure,
     show::{Meter, say, size},
 };
+
+use super::tree_progress;
+use crate::arguments::{Cat, Get, Global, Put};
 
 /// `sector put`.
 pub(crate) async fn put(cloud: &Client, put: Put, global: &Global) -> Result<(), Failure> {

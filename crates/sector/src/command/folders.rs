@@ -8,14 +8,14 @@ use client::{
     tree::{self, CopyPlan},
 };
 use protocol::Status;
-use terminal::session;
-
-use super::tree_progress;
-use crate::{
-    arguments::{Cp, FromTo, Global, Mkdir, Rm},
+use terminal::{
     failure::{Failure, Failures},
+    session,
     show::Meter,
 };
+
+use super::tree_progress;
+use crate::arguments::{Cp, FromTo, Global, Mkdir, Rm};
 
 /// `sector mkdir`.
 pub(crate) async fn mkdir(cloud: &Client, mkdir: Mkdir) -> Result<(), Failure> {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use client::{Client, Condition, PutOptions, SectorPath, import::Import};
 use protocol::Reason;
 use serde::Serialize;
-use tokio::task::JoinSet;
-
-use crate::{
-    arguments::{Global, ImportFiles},
+use terminal::{
     failure::Failure,
     show::{self, Meter},
 };
+use tokio::task::JoinSet;
+
+use crate::arguments::{Global, ImportFiles};
 
 /// `sector import`.
 pub(crate) async fn import(cloud: &Client, wanted: ImportFiles, global: &Global) -> Result<(), Failure> {

@@ -2,13 +2,13 @@
 //! a job; the command never reads the files itself.
 
 use client::{Client, RecordFraming, job::IndexedRecords};
-
-use super::jobs;
-use crate::{
-    arguments::{Global, Index},
+use terminal::{
     failure::Failure,
     show::{self, Meter},
 };
+
+use super::jobs;
+use crate::arguments::{Global, Index};
 
 /// `sector index`.
 pub(crate) async fn index(cloud: &Client, asked: Index, global: &Global) -> Result<(), Failure> {

@@ -6,12 +6,9 @@ use std::{path::Path, sync::Arc};
 use protocol::{Reason, SliceId, SliceMetadata, UserName, message::node_master::HeldState};
 use serde::Serialize;
 use store::{OsDisk, SliceStore};
+use terminal::{failure::Failure, show};
 
-use crate::{
-    arguments::{Global, Inspect, Inspected},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Global, Inspect, Inspected};
 
 /// `sector inspect`.
 pub(crate) fn run(inspect: Inspect, global: &Global) -> Result<(), Failure> {

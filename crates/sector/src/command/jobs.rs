@@ -9,14 +9,10 @@ use client::{
 };
 use protocol::{Counters, Reason, RecordFraming, limits};
 use serde::Serialize;
-use terminal::drive;
+use terminal::{drive, failure::Failure, show};
 
 use super::{segments, udf};
-use crate::{
-    arguments::{Global, JobArguments, Run},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Global, JobArguments, Run};
 
 /// `sector run`.
 pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(), Failure> {

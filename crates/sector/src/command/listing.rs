@@ -2,12 +2,12 @@
 
 use client::{Client, CopyState, Entry, EntryKind, SectorPath, expand::is_glob};
 use serde::Serialize;
-
-use crate::{
-    arguments::{Global, Ls},
+use terminal::{
     failure::{Failure, Failures},
     show,
 };
+
+use crate::arguments::{Global, Ls};
 
 /// `sector ls`.
 pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Failure> {

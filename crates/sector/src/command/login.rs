@@ -5,14 +5,10 @@ use std::{fs, path::Path};
 
 use client::{BrowserLogin, Client, LoginTarget, Profile};
 use serde::Serialize;
-use terminal::{interrupted, session};
+use terminal::{failure::Failure, interrupted, session, show};
 
 use super::password_input::PasswordInput;
-use crate::{
-    arguments::{Global, Login},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Global, Login};
 
 /// `sector login`.
 pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> {

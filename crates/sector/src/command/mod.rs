@@ -32,7 +32,7 @@ mod tree_progress;
 mod udf;
 
 use client::Client;
-use terminal::{interrupted, session};
+use terminal::{failure::Failure, interrupted, session};
 
 use crate::{
     arguments::{
@@ -40,7 +40,6 @@ use crate::{
         TopologyVerb,
     },
     cloud, demo,
-    failure::Failure,
 };
 
 /// Runs the command.

@@ -6,13 +6,10 @@ use std::time::Duration;
 use client::{Client, Membership, MovePlan, NodeStatus, RebalanceStatus, RebalanceVerb, RemoveNodeRequest};
 use protocol::{NodeId, Reason};
 use serde::Serialize;
+use terminal::{failure::Failure, show};
 
 use super::{admission, nodes};
-use crate::{
-    arguments::{Drain, Global, NodeVerb, Rebalance, RemoveNode},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Drain, Global, NodeVerb, Rebalance, RemoveNode};
 
 /// `sector node VERB`.
 pub(crate) async fn run(cloud: &Client, verb: NodeVerb, global: &Global) -> Result<(), Failure> {

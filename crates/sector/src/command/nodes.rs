@@ -12,8 +12,9 @@ use protocol::{
     ticket::TicketFault,
 };
 use serde::Serialize;
+use terminal::{failure::Failure, show};
 
-use crate::{arguments::Global, failure::Failure, show};
+use crate::arguments::Global;
 
 /// `sector nodes`.
 pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure> {

@@ -7,8 +7,7 @@ use std::{
 };
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-
-use crate::failure::Failure;
+use terminal::failure::Failure;
 
 /// Where passwords come from.
 pub(super) enum PasswordInput {

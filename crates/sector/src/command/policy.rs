@@ -3,12 +3,9 @@
 use bytesize::ByteSize;
 use client::{Client, Policy, PolicyStatus, SectorPath};
 use serde::Serialize;
+use terminal::{failure::Failure, show};
 
-use crate::{
-    arguments::{Global, PolicyCommand},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Global, PolicyCommand};
 
 /// `sector policy`.
 pub(crate) async fn run(cloud: &Client, command: PolicyCommand, global: &Global) -> Result<(), Failure> {

@@ -3,13 +3,10 @@
 use client::{Client, QuotaOf};
 use protocol::UserName;
 use serde::Serialize;
+use terminal::{failure::Failure, show};
 
 use super::policy::{number, size};
-use crate::{
-    arguments::{Global, QuotaCommand},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Global, QuotaCommand};
 
 /// `sector quota`.
 pub(crate) async fn run(cloud: &Client, command: QuotaCommand, global: &Global) -> Result<(), Failure> {

@@ -7,12 +7,9 @@ use protocol::{
     message::rebuild::{Conflict, ConflictKind, RebuildState, RebuildStatus},
 };
 use serde::Serialize;
+use terminal::{failure::Failure, show};
 
-use crate::{
-    arguments::{Global, Rebuild, Role},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Global, Rebuild, Role};
 
 /// `sector rebuild`.
 pub(crate) async fn run(cloud: &Client, rebuild: Rebuild, global: &Global) -> Result<(), Failure> {

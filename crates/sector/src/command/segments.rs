@@ -3,8 +3,9 @@
 use client::{AttemptEnd, AttemptRecord, Client};
 use protocol::JobId;
 use serde::Serialize;
+use terminal::{failure::Failure, show};
 
-use crate::{arguments::Global, failure::Failure, show};
+use crate::arguments::Global;
 
 /// Prints the history of a job that has ended.
 pub(super) async fn segments(cloud: &Client, job: JobId, global: &Global) -> Result<(), Failure> {

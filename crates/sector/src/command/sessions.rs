@@ -2,12 +2,9 @@
 
 use client::Client;
 use serde::Serialize;
+use terminal::{failure::Failure, show};
 
-use crate::{
-    arguments::{Global, SessionCommand},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Global, SessionCommand};
 
 /// `sector session`.
 pub(crate) async fn run(cloud: &Client, command: SessionCommand, global: &Global) -> Result<(), Failure> {

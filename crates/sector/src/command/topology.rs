@@ -5,12 +5,9 @@ use std::path::Path;
 use client::{Client, TopologyStatus};
 use protocol::{Topology, rate};
 use serde::Serialize;
+use terminal::{failure::Failure, show};
 
-use crate::{
-    arguments::{Global, TopologyVerb},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Global, TopologyVerb};
 
 /// `sector topology show` and `reload`.
 pub(crate) async fn run(cloud: &Client, verb: TopologyVerb, global: &Global) -> Result<(), Failure> {

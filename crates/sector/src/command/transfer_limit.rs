@@ -5,11 +5,9 @@ use std::{path::Path, time::Duration};
 
 use client::{Client, Throttle};
 use protocol::rate;
+use terminal::failure::Failure;
 
-use crate::{
-    arguments::{LimitArgument, TransferLimitArguments},
-    failure::Failure,
-};
+use crate::arguments::{LimitArgument, TransferLimitArguments};
 
 /// The client with the requested limits on its transfers.
 pub(crate) fn throttled(cloud: &Client, pace: &TransferLimitArguments) -> Result<Client, Failure> {

@@ -2,12 +2,9 @@
 
 use client::{Client, SectorPath};
 use serde::Serialize;
+use terminal::{failure::Failure, show};
 
-use crate::{
-    arguments::{Global, TrashCommand},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Global, TrashCommand};
 
 /// `sector trash`.
 pub(crate) async fn run(cloud: &Client, command: TrashCommand, global: &Global) -> Result<(), Failure> {

@@ -7,11 +7,10 @@ use client::{
     ClientError,
     tree::{FailedFile, TreeEvent, TreeObserver, TreeOutcome},
 };
-
-use crate::{
+use terminal::{
     failure::Failure,
+    sanitize,
     show::{Meter, say},
-    terminal::sanitize,
 };
 
 /// Shows the bytes, and prints each failure in the words of `failure_of`.

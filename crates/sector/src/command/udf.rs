@@ -7,8 +7,7 @@ use protocol::{
     Reason, limits,
     message::spe::{FunctionCode, FunctionSpec, PythonCode, PythonFunction},
 };
-
-use crate::{failure::Failure, show};
+use terminal::{failure::Failure, show};
 
 /// Reads a function's name.
 pub(super) fn function(text: &str, parameters: &[(String, String)]) -> Result<FunctionSpec, Failure> {
@@ -64,8 +63,9 @@ const PROGRAM: &str = "cmd:";
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::*;
     use protocol::Status;
+
+    use super::*;
 
     #[test]
     fn a_function_is_built_in_or_in_a_library() {

@@ -8,8 +8,7 @@ use std::{
 
 use client::tree::UploadPlan;
 use protocol::{Reason, SectorPath};
-
-use crate::failure::Failure;
+use terminal::failure::Failure;
 
 /// The files to upload, below `to`.
 pub(super) fn uploads(folder: Option<&Path>, to: &SectorPath) -> Result<UploadPlan, Failure> {

@@ -12,9 +12,9 @@ use protocol::{
     RecordFraming,
     message::spe::{FunctionCode, FunctionSpec},
 };
-use terminal::drive;
+use terminal::{drive, failure::Failure};
 
-use crate::{arguments::Global, failure::Failure};
+use crate::arguments::Global;
 
 /// Builds the index of all files below `text` in `output`.
 pub(super) async fn build(

@@ -12,13 +12,12 @@ use std::{
 
 use client::{Client, Profile, PutOptions, SectorPath, tree::UploadPlan};
 use protocol::Reason;
+use terminal::{failure::Failure, show};
 
 use crate::{
     arguments::{Demo, Global},
     cloud::{CloudSpec, Layout, embedded::Embedded, wait_for_nodes},
     command::files,
-    failure::Failure,
-    show,
 };
 
 /// `sector demo`.

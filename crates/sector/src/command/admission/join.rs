@@ -14,12 +14,9 @@ use daemon::settings::{Checked, CredentialFiles, MasterSettings, NodeSettings, S
 use net::identity::{NewKey, fingerprint};
 use protocol::{MachineKind, NodeId, Reason, Status};
 use store::{replace_files_atomically, write_file_atomically};
+use terminal::{failure::Failure, show};
 
-use crate::{
-    arguments::{Global, MasterJoin, NodeJoin},
-    failure::Failure,
-    show,
-};
+use crate::arguments::{Global, MasterJoin, NodeJoin};
 
 /// `sector master join`.
 pub(crate) async fn master(arguments: MasterJoin, global: &Global) -> Result<(), Failure> {

@@ -6,13 +6,11 @@ use std::net::SocketAddr;
 use client::Client;
 use protocol::{NodeId, message::admission::WaitingMachine};
 use serde::Serialize;
-use terminal::session;
+use terminal::{failure::Failure, session, show};
 
 use crate::{
     arguments::{Allow, Approve, Global, NodeTicket},
     command::node::say,
-    failure::Failure,
-    show,
 };
 
 /// `sector node ticket`.

@@ -16,13 +16,12 @@ use net::identity::Credentials;
 use protocol::{JoinTicket, MachineKind, Reason};
 use security::{create_cloud, machines::TicketRow, open_cloud};
 use store::write_file_atomically;
+use terminal::{failure::Failure, show};
 
 use super::node_admission::TicketView;
 use crate::{
     arguments::{Global, SecurityInit, SecurityTicket},
     cloud::security_failure,
-    failure::Failure,
-    show,
 };
 
 /// `sector security init`.

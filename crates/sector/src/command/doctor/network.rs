@@ -7,9 +7,9 @@ use net::{
     datagram::{SOCKET_BUFFER_BYTES as MESSAGE_BUFFER_BYTES, SocketBuffers, granted_buffers},
     transfer::QUIC_SOCKET_BUFFER_BYTES,
 };
+use terminal::show;
 
 use super::Finding;
-use crate::show;
 
 /// All network findings.
 pub(super) fn findings() -> Vec<Finding> {
