@@ -3,35 +3,24 @@
 //! Then come one file ([`file`]), many files ([`tree`]) and Sphere jobs ([`job`]). It never knows how master or node
 //! work inside.
 
-pub mod accounts;
-pub mod admission;
-pub mod audit;
-pub mod browser_login;
+pub mod admin;
 pub mod cloud;
-pub mod cluster;
-pub mod connections;
 pub mod error;
-pub mod expand;
 pub mod file;
-mod idle_connections;
-pub mod import;
 pub mod job;
-mod joining;
-pub mod namespace;
-pub mod peers_file;
-mod profile;
-pub mod rebuild;
-pub mod rights;
+pub mod names;
 pub mod session;
 pub mod throttle;
 pub mod tree;
 
-pub use admission::{AdmittedMachine, Decision, Newcomer, TrustAnchor};
-pub use browser_login::BrowserLogin;
-pub use cloud::{Cloud, CloudSettings};
+pub use admin::{
+    admission::{self, AdmittedMachine, Decision, Newcomer, TrustAnchor},
+    audit, import,
+};
+pub use cloud::{Cloud, CloudSettings, peers_file};
 pub use error::{ClientError, reason_of};
 pub use file::{get::GetOptions, put::PutOptions, reader::FileReader, writer::FileWriter};
-pub use profile::Profile;
+pub use names::{expand, namespace};
 pub use protocol::{
     Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, Principal, Priority, Reason, RecordFraming,
     Refusal, Rights, SectorPath, Status, UserName,
@@ -50,5 +39,5 @@ pub use protocol::{
         master_security::KnownUser,
     },
 };
-pub use session::{Client, LoginTarget, login};
+pub use session::{BrowserLogin, Client, LoginTarget, Profile, login};
 pub use throttle::Throttle;

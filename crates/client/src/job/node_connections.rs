@@ -26,7 +26,7 @@ use protocol::{
 use sphere::BucketLocation;
 
 use super::unavailable;
-use crate::connections::prove;
+use crate::cloud::connections::prove;
 
 /// See the module.
 pub(super) struct NodeConnections {

@@ -19,7 +19,7 @@ use super::{
     target_conflicts::{PathMapping, resolve_targets},
     transfer_set::{FileTransfer, TransferEnd, run_all},
 };
-use crate::{Client, ClientError, GetOptions, expand::is_glob, namespace::is_folder};
+use crate::{Client, ClientError, GetOptions, names::expand::is_glob, names::namespace::is_folder};
 
 /// Which file of the cloud goes where.
 #[derive(Clone, Debug)]

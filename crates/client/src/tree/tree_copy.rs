@@ -11,7 +11,7 @@ use super::{
     target_conflicts::{PathMapping, resolve_targets},
     transfer_set::{FileTransfer, TransferEnd, run_all},
 };
-use crate::{Client, ClientError, PutOptions, namespace::is_folder};
+use crate::{Client, ClientError, PutOptions, names::namespace::is_folder};
 
 /// Which file is copied where.
 #[derive(Clone, Debug)]

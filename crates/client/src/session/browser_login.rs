@@ -14,7 +14,7 @@ use protocol::{
 };
 use tokio::time::sleep;
 
-use crate::{ClientError, LoginTarget, Profile, joining::ask_to_join};
+use crate::{ClientError, LoginTarget, Profile, session::joining::ask_to_join};
 
 /// A login that has begun, and that a person finishes in a browser.
 pub struct BrowserLogin {

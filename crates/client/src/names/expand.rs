@@ -7,7 +7,7 @@ use protocol::{
     message::client_master::{Entry, EntryKind},
 };
 
-use crate::{Client, ClientError, namespace::is_folder};
+use crate::{Client, ClientError, names::namespace::is_folder};
 
 impl Client {
     /// The files that a path or glob names, by path, with the nodes that hold them. A file is itself, and a folder is

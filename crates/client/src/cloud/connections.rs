@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::{
     cloud::Cloud,
+    cloud::idle_connections::{IdleConnections, IdleKey},
     file::local_slice::LocalSockets,
-    idle_connections::{IdleConnections, IdleKey},
 };
 use net::{
     NetError,

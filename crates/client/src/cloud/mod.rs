@@ -2,6 +2,10 @@
 //! connections. So a gateway for a thousand users has one of each. It knows no user, and never lends a session the
 //! connection of another.
 
+pub(crate) mod connections;
+mod idle_connections;
+pub mod peers_file;
+
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{
@@ -20,7 +24,7 @@ use net::{
 };
 use protocol::{CarrierChoice, ControllerKind};
 
-use crate::{ClientError, idle_connections::IdleConnections, profile::Profile};
+use crate::{ClientError, cloud::idle_connections::IdleConnections, session::profile::Profile};
 
 /// A cloud as one process sees it. Clones are the same. [`log_in`](Self::log_in) begins the session of a user.
 ///

@@ -26,7 +26,7 @@ use protocol::{
 };
 use tokio::time::timeout;
 
-use crate::{Client, ClientError, joining::ask_to_join};
+use crate::{Client, ClientError, session::joining::ask_to_join};
 
 impl Client {
     /// Makes a ticket for a node that is to find the master at `master`. Its secret is made here and sent to nobody:

@@ -1,6 +1,13 @@
 //! The session with the master: login, and every request after it (doors 1 and 2). Every path uses it. File data never
 //! passes through it.
 
+pub mod browser_login;
+pub(crate) mod joining;
+pub(crate) mod profile;
+
+pub use browser_login::BrowserLogin;
+pub use profile::Profile;
+
 use std::{
     collections::BTreeSet,
     net::SocketAddr,
@@ -27,11 +34,11 @@ use protocol::{
 use tokio::sync::{Mutex, RwLock};
 
 use crate::{
-    ClientError, Profile, Throttle,
+    ClientError, Throttle,
+    cloud::connections::Connections,
     cloud::{Cloud, CloudSettings},
-    connections::Connections,
     file::local_slice::LocalSockets,
-    joining::ask_to_join,
+    session::joining::ask_to_join,
 };
 
 /// The session of one user with a cloud. Clones share it.

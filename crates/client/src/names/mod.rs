@@ -1,0 +1,6 @@
+//! Names in the cloud: what is there, what patterns match, and who may do what (door 2 alone). It never moves a byte of
+//! a file.
+
+pub mod expand;
+pub mod namespace;
+pub mod rights;
