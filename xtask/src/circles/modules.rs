@@ -135,8 +135,8 @@ impl Modules {
             && seen.insert((module, first.clone()))
         {
             let names = path.names.iter().chain(rest).cloned().collect();
-            // What comes from another crate counts for the module that passes it on.
-            return self.resolve(module, &Path { start: path.start, names }, seen).or(Some(Found::Item(module)));
+            // What comes from another crate is no use of the module that passes it on.
+            return self.resolve(module, &Path { start: path.start, names }, seen);
         }
         match child {
             Some(child) => self.walk(*child, rest, seen),
@@ -202,6 +202,13 @@ mod tests {
         assert_eq!(uses(&[("src/lib.rs", "mod a; use a::A;"), child]), ["crate > a"]);
         assert_eq!(uses(&[("src/lib.rs", "mod a; fn f() { a::g() }"), child]), ["crate > a"]);
         assert_eq!(uses(&[("src/lib.rs", "mod a; pub use a::A; fn f(a: A) {}"), child]), ["crate > a"]);
+    }
+
+    #[test]
+    fn a_name_of_another_crate_is_no_use_of_the_module_that_passes_it_on() {
+        let lib = ("src/lib.rs", "mod a; use other::names;");
+        assert_eq!(uses(&[lib, ("src/a.rs", "use crate::names::Name;")]), Vec::<String>::new());
+        assert_eq!(uses(&[lib, ("src/a.rs", "use crate::own;")]), ["a > crate"]);
     }
 
     #[test]
