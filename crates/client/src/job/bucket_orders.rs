@@ -15,8 +15,8 @@ use protocol::{
 use sphere::{Delivery, Event, OutputFolder, refused_by_node};
 
 use super::{
-    driver::{Context, DriverEvent},
-    refusal, unavailable,
+    context::{Context, DriverEvent},
+    refusals::{refusal, unavailable},
 };
 use crate::PutOptions;
 

@@ -13,10 +13,13 @@ use protocol::{
 use sphere::{Job, PageWrite};
 
 use super::{
-    JobOutput, JobSpec, blank_record,
+    JobOutput, JobSpec,
+    context::blank_record,
     driver::{Driver, REPORT_PERIOD, node_plan},
     journal::{Journal, JournalHead, ReadJournal},
-    layout, output, refusal, side_files,
+    layout, output,
+    refusals::refusal,
+    side_files,
 };
 use crate::{Client, ClientError};
 

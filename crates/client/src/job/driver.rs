@@ -7,12 +7,12 @@ use std::{collections::BTreeMap, convert::Infallible, future::pending, sync::Arc
 
 use net::clock::Clock;
 use protocol::{
-    JobId, Reason, Refusal, Status,
+    Reason, Refusal, Status,
     message::{
         client_master::{Admitted, Entry, EntryKind, JobRecord, JobState, SiteLink, SpeNode},
         history::JobHistory,
         request::{ReportJobRequest, SubmitHistoryRequest},
-        spe::{BucketId, FunctionSpec},
+        spe::BucketId,
     },
 };
 use sphere::{
@@ -26,10 +26,13 @@ use tokio::{
 };
 
 use super::{
-    JobOutcome, JobOutput, JobProgress, JobSpec, blank_record, bucket_orders, error_slice,
+    JobOutcome, JobOutput, JobProgress, JobSpec, bucket_orders,
+    context::{Context, DriverEvent, blank_record},
+    error_slice,
     journal::{self, Journal},
     node_connections::NodeConnections,
-    output, output_commit, refusal,
+    output, output_commit,
+    refusals::refusal,
     side_files::PinnedFile,
     spe::SpeConversation,
 };
@@ -61,28 +64,6 @@ pub(super) struct Driver<P> {
     /// What the current run has published.
     published: BTreeMap<BucketId, Entry>,
     fetched: BTreeMap<u32, Vec<u8>>,
-}
-
-/// What all tasks of a job share.
-pub(super) struct Context {
-    pub(super) client: Client,
-    pub(super) job: JobId,
-    pub(super) connections: NodeConnections,
-    /// Each stage's function, with the files that it reads beside its segments.
-    pub(super) functions: Vec<(FunctionSpec, Vec<PinnedFile>)>,
-    pub(super) folder: Option<OutputFolder>,
-    pub(super) copies: Option<u8>,
-    pub(super) sync_copies: Option<u8>,
-}
-
-/// What the tasks report to the driver.
-pub(super) enum DriverEvent {
-    /// For the rules.
-    Event(Event),
-    /// A bucket has become a file.
-    Published(BucketId, Box<Entry>),
-    /// A bucket's bytes.
-    Fetched(BucketId, Vec<u8>),
 }
 
 impl<P: FnMut(&JobProgress) + Send> Driver<P> {

@@ -9,7 +9,7 @@ use protocol::{JobId, RecordFraming, SectorPath};
 use serde::{Deserialize, Serialize};
 use sphere::{OutputFolder, SkippedSegment};
 
-use super::driver::Context;
+use super::context::Context;
 use crate::{Client, ClientError, PutOptions};
 
 /// One segment that was left out: a line of the error slice.

@@ -10,7 +10,7 @@ use protocol::{Refusal, SectorPath, Status, message::client_master::Condition, w
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sphere::{InputFile, JobPlan, JournalEntry, OutputFolder, PageWrite, PageWriteStep, Replay, SpeNodePlan};
 
-use super::{JobSpec, refusal, side_files::PinnedFile};
+use super::{JobSpec, refusals::refusal, side_files::PinnedFile};
 use crate::{Client, ClientError, PutOptions};
 
 /// What a job began with.
@@ -235,11 +235,10 @@ const TOLD_A_TURN: usize = 1_024;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::Reason;
     use std::time::Duration;
 
     use protocol::{
-        Counters, JobId, Refusal, SliceId,
+        Counters, JobId, Reason, Refusal, SliceId,
         message::spe::{AttemptId, BucketId, FunctionFailure, PieceResult, TaskResult},
     };
     use sphere::{Event, SpeId};

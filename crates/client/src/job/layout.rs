@@ -122,7 +122,7 @@ const MARKS_A_SEGMENT: u64 = 64;
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::job::tests::{entry, file};
+    use crate::job::spec::tests::{entry, file};
 
     #[test]
     fn the_record_format_of_the_job_goes_before_that_of_its_files() {

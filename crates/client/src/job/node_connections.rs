@@ -22,10 +22,9 @@ use protocol::{
     ticket::SignedTicket,
     topology::{self, Distance},
 };
-
 use sphere::BucketLocation;
 
-use super::unavailable;
+use super::refusals::unavailable;
 use crate::cloud::connections::prove;
 
 /// See the module.

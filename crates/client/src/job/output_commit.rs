@@ -7,7 +7,7 @@ use net::clock::Clock;
 use sphere::{CommitAction, Outcome, OutputCommit, OutputFolder};
 use tokio::time::sleep_until;
 
-use super::{driver::Context, error_slice, output, refusal};
+use super::{context::Context, error_slice, output, refusals::refusal};
 use crate::ClientError;
 
 /// Moves the output of `outcome` to its place.

@@ -88,7 +88,7 @@ mod tests {
     use protocol::{RecordFraming, Status};
 
     use super::*;
-    use crate::job::tests::file as file_kind;
+    use crate::job::spec::tests::file as file_kind;
 
     fn side_file(name: &str) -> SideFileSpec {
         SideFileSpec { name: SideFileName::new(name).unwrap(), path: "/words".parse().unwrap() }

@@ -12,9 +12,9 @@ use sphere::{Assignment, Event, OrderRefusal, SpeId};
 use tokio::sync::mpsc;
 
 use super::{
-    driver::{Context, DriverEvent},
+    context::{Context, DriverEvent},
+    refusals::unavailable,
     task_orders::{load_order, task_order},
-    unavailable,
 };
 
 /// A connection with an SPE, run by [`run`](Self::run).

@@ -24,7 +24,7 @@ use sphere::{
     records::record_index::offsets_of,
 };
 
-use super::{node_connections::NodeConnections, refusal, side_files::PinnedFile};
+use super::{node_connections::NodeConnections, refusals::refusal, side_files::PinnedFile};
 use crate::{Client, error::advice_for_lost};
 
 /// The order for an assignment to an SPE of `node`.

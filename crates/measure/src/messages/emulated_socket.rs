@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{System, gmp::Gmp};
+use super::{gmp::Gmp, system::System};
 
 /// What happens to datagrams on their way.
 #[derive(Clone, Copy, Debug)]

@@ -20,9 +20,9 @@ use protocol::SessionId;
 use tokio::task::JoinSet;
 
 use super::{
-    Announce, BoxFuture, LOOPBACK, MeasureError, PAYLOAD_BYTES, Requester, System,
     emulated_socket::{EmulatedSocket, LinkConditions},
     latency::{self, LatencyRecorder, MeasurementWindow},
+    system::{Announce, BoxFuture, LOOPBACK, MeasureError, PAYLOAD_BYTES, Requester, System},
 };
 
 pub(super) struct Gmp {

@@ -24,8 +24,8 @@ use tonic::{
 use tower_service::Service;
 
 use super::{
-    Announce, BoxFuture, LOOPBACK, MeasureError, PAYLOAD_BYTES, Requester, System, io,
     latency::{self, LatencyRecorder, MeasurementWindow},
+    system::{Announce, BoxFuture, LOOPBACK, MeasureError, PAYLOAD_BYTES, Requester, System, io},
 };
 
 pub(super) struct Grpc;

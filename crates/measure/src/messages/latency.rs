@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{JoinError, JoinSet};
 
-use super::{MeasureError, WARM_UP};
+use super::system::{MeasureError, WARM_UP};
 
 /// A turn of one system.
 #[derive(Clone, Copy, Debug)]

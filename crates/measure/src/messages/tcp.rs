@@ -17,8 +17,8 @@ use tokio::{
 };
 
 use super::{
-    Announce, BoxFuture, LOOPBACK, MeasureError, PAYLOAD_BYTES, Requester, System, io,
     latency::{LatencyRecorder, MeasurementWindow},
+    system::{Announce, BoxFuture, LOOPBACK, MeasureError, PAYLOAD_BYTES, Requester, System, io},
 };
 
 /// One connection kept.

@@ -11,8 +11,8 @@ use std::{
 use tokio::{net::UdpSocket, time::timeout};
 
 use super::{
-    Announce, BoxFuture, LOOPBACK, MeasureError, PAYLOAD_BYTES, Requester, System, io,
     latency::{LatencyRecorder, MeasurementWindow},
+    system::{Announce, BoxFuture, LOOPBACK, MeasureError, PAYLOAD_BYTES, Requester, System, io},
 };
 
 pub(super) struct Udp;

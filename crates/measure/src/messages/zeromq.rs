@@ -18,8 +18,8 @@ use std::{
 use libloading::Library;
 
 use super::{
-    Announce, BoxFuture, MeasureError, PAYLOAD_BYTES, Requester, System,
     latency::{LatencyRecorder, MeasurementWindow},
+    system::{Announce, BoxFuture, MeasureError, PAYLOAD_BYTES, Requester, System},
 };
 
 pub(super) struct ZeroMq {

@@ -22,8 +22,8 @@ use noq::{
 use tokio::task::JoinSet;
 
 use super::{
+    flow::{ByteCounter, Until},
     sector_carrier::ReceiverEndpoint,
-    transfer_run::{ByteCounter, Until},
 };
 
 /// Accepts this many connections, each with its streams.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use testbed::{Testbed, TestbedError, site_address};
 
-use super::EmulatedPath;
+use super::flow::EmulatedPath;
 
 /// See the module.
 pub(super) struct BenchNetwork {

@@ -10,9 +10,8 @@ use std::{
 use serde::Deserialize;
 
 use super::{
-    Amount, System, TransferError,
     bench_network::{BenchNetwork, End},
-    transfer_run::{TransferRun, TransferSpec},
+    flow::{Amount, System, TransferError, TransferRun, TransferSpec},
 };
 
 /// Whether iperf3 can be started.

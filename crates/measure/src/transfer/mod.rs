@@ -4,19 +4,19 @@
 
 mod bare_quic;
 mod bench_network;
+mod flow;
 mod iperf;
 mod sector_carrier;
 mod transfer_run;
 
-use std::{fmt, time::Duration};
-
-pub use net::transfer::ControllerKind;
-use serde::Serialize;
-use testbed::{PathRules, Rate, Share, TestbedError, TestbedPlan};
-use thiserror::Error;
+use std::time::Duration;
 
 use bench_network::BenchNetwork;
-use transfer_run::{TransferRun, TransferSpec};
+use flow::{Amount, TransferRun, TransferSpec};
+pub use flow::{EmulatedPath, System, TransferError};
+pub use net::transfer::ControllerKind;
+use serde::Serialize;
+use testbed::{PathRules, TestbedError, TestbedPlan};
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -31,34 +31,6 @@ pub struct TransferPlan {
     pub bytes: u64,
     /// Turns of each system; the median is shown.
     pub rounds: u32,
-}
-
-/// An emulated path.
-#[derive(Clone, Debug)]
-pub struct EmulatedPath {
-    /// What its links carry.
-    pub rate: Rate,
-    /// The round-trip time.
-    pub round_trip: Duration,
-    /// Packets lost by chance.
-    pub loss: Share,
-    /// The seed of all random draws.
-    pub seed: u64,
-}
-
-/// What moves the bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum System {
-    /// Our TCP with TLS.
-    Tcp,
-    /// Our QUIC.
-    Quic(ControllerKind),
-    /// Our QUIC, to a peer whose rate is known from a transfer before.
-    QuicKnown(ControllerKind),
-    /// The QUIC library by itself, with BBR and large windows, over eight streams.
-    PlainQuic,
-    /// The kernel's TCP without encryption, with this controller.
-    Iperf(&'static str),
 }
 
 /// One system's figures.
@@ -103,25 +75,6 @@ pub struct Sharing {
     pub first_share: f64,
     /// Both together, as a share of the path's rate.
     pub link_share: f64,
-}
-
-/// Why a measurement failed.
-#[derive(Debug, Error)]
-pub enum TransferError {
-    /// The emulated path could not be made.
-    #[error(transparent)]
-    Testbed(#[from] TestbedError),
-    /// A system failed.
-    #[error("{system} failed: {reason}")]
-    System {
-        /// Which one.
-        system: System,
-        /// In its own words.
-        reason: String,
-    },
-    /// A system is not on this machine.
-    #[error("iperf3 is not on this machine: install it to measure beside the kernel's TCP, or leave it out")]
-    NoIperf,
 }
 
 /// Whether iperf3 is on this machine.
@@ -176,13 +129,6 @@ pub fn share(way: &EmulatedPath, first: System, second: System, time: Duration) 
     })
 }
 
-/// How much a flow carries.
-#[derive(Clone, Copy, Debug)]
-enum Amount {
-    Bytes(u64),
-    Time(Duration),
-}
-
 fn figure(plan: &TransferPlan, system: System, run: &TransferRun) -> TransferFigure {
     let figure = failed(plan, system, String::new());
     let goodput_bps = run.bytes as f64 * 8.0 / run.took.as_secs_f64();
@@ -221,38 +167,6 @@ fn median(mut figures: Vec<TransferFigure>) -> Option<TransferFigure> {
     (middle < figures.len()).then(|| figures.swap_remove(middle))
 }
 
-impl System {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Tcp | Self::Quic(_) | Self::QuicKnown(_) => "sector",
-            Self::PlainQuic => "noq",
-            Self::Iperf(_) => "iperf3",
-        }
-    }
-
-    fn carrier(self) -> &'static str {
-        match self {
-            Self::Tcp | Self::Iperf(_) => "tcp",
-            Self::Quic(_) | Self::QuicKnown(_) | Self::PlainQuic => "quic",
-        }
-    }
-
-    fn controller(self) -> &'static str {
-        match self {
-            Self::Tcp => "kernel",
-            Self::Quic(kind) | Self::QuicKnown(kind) => kind.name(),
-            Self::PlainQuic => ControllerKind::Bbr.name(),
-            Self::Iperf(controller) => controller,
-        }
-    }
-}
-
-impl fmt::Display for System {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}, {})", self.name(), self.carrier(), self.controller())
-    }
-}
-
 impl EmulatedPath {
     /// The plan of its emulation; `turn` changes the random draws.
     fn plan(&self, turn: u64) -> Result<TestbedPlan, TestbedError> {
@@ -267,6 +181,8 @@ const FULL_SHARE: f64 = 0.9;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use testbed::Share;
+
     use super::*;
 
     fn plan(way: Option<EmulatedPath>, systems: &[System], flows: u32, bytes: u64) -> TransferPlan {

@@ -17,7 +17,7 @@ use net::{
 use protocol::limits::FRAME_BYTES_MAX;
 use tokio::task::JoinSet;
 
-use super::transfer_run::{ByteCounter, Until};
+use super::flow::{ByteCounter, Until};
 
 /// Where a receiver can be reached, and which authority to trust.
 pub(super) struct ReceiverEndpoint {

@@ -1,4 +1,4 @@
-//! The accounts: users and [machines](crate::accounts::machines) as rows of a journal, and all of them in memory
+//! The accounts: users and [`machines`] as rows of a journal, and all of them in memory
 //! (Sector/Sphere paper, 2.1). A row is read once, when it is loaded. A row that cannot be read stops the server, so
 //! that nobody is let in or refused by mistake. This file makes changes of rows, but it never writes them to the
 //! journal.
