@@ -1,6 +1,6 @@
 //! The library for people's programs and gateways. A [`Cloud`] holds what its users share: a port for messages, and
 //! connections to nodes. A [`Client`] is the session of one user, cheap to clone and safe to share between tasks.
-//! Then come one file ([`file`]), many files ([`tree`]) and Sphere jobs ([`job`]). It never knows how master or node
+//! Then come one file ([`mod@file`]), many files ([`tree`]) and Sphere jobs ([`job`]). It never knows how master or node
 //! work inside.
 
 pub mod admin;

@@ -19,7 +19,7 @@ use crate::ClientError;
 pub struct JobSpec {
     /// One line for people: functions and input.
     pub title: String,
-    /// The input files, in order, as [`expand`](Client::expand) gives them; an index beside its file is left out.
+    /// The input files, in order, as [`expand`](crate::Client::expand) gives them; an index beside its file is left out.
     pub inputs: Vec<Entry>,
     /// Further input streams, which are read together with the first, record by record or file by file (paper, 3.2).
     /// They must have equally many records.

@@ -4,7 +4,7 @@
 use protocol::{Digest, limits};
 
 /// BLAKE3 of the whole and CRC32C of each 64 KiB block, whatever the sizes of the updates. Cloning copies 2 KB and the
-/// checksums so far (64 KB for each GB); [`mark`](Self::mark) is cheaper where bytes are only to be taken back.
+/// checksums so far (64 KB for each GB).
 #[derive(Clone, Debug, Default)]
 pub struct SliceHasher {
     whole: blake3::Hasher,
