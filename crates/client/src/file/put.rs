@@ -149,6 +149,12 @@ impl Client {
                     patience -= pause;
                     tokio::time::sleep(pause).await;
                 }
+                // Had it been published, the master would have answered as the first time.
+                Err(ClientError::Refused(gone)) if once && gone.reason == Reason::NotFound => {
+                    let message = "the file was not published: its lease ended, or the master was started again; write \
+                                   the file again";
+                    return Err(Refusal::new(Reason::Unavailable, message).into());
+                }
                 Err(error) => return Err(error),
             }
         }
