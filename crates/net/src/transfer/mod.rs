@@ -21,7 +21,7 @@ pub use handshake::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE};
 pub use peer_cache::{CachedPeer, Locality};
 pub use protocol::ControllerKind;
 pub use quic::{
-    MemoryRateCache, QuicCarrier, QuicSettings, RateCache, SOCKET_BUFFER_BYTES as QUIC_SOCKET_BUFFER_BYTES,
+    Batches, MemoryRateCache, QuicCarrier, QuicSettings, RateCache, SOCKET_BUFFER_BYTES as QUIC_SOCKET_BUFFER_BYTES,
     base_transport_config, udt,
 };
 pub use stream::{StreamFrame, TransferStream};

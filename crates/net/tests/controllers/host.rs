@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use net::transfer::Batches;
 use noq_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, FourTuple,
     ServerConfig, StreamEvent, StreamId, Transmit, TransportConfig,
@@ -24,6 +25,7 @@ pub(crate) struct Host {
     connection: Option<(ConnectionHandle, Connection)>,
     peer: SocketAddr,
     role: Role,
+    batches: Batches,
     buffer: Vec<u8>,
 }
 
@@ -81,7 +83,7 @@ impl Host {
         config.transport_config(Arc::new(transport));
         let connection = endpoint.connect(now, config, peer, NAME).unwrap();
         let role = Role::Sender { left_bytes: bytes, ready_bytes: u64::MAX, stream: None, is_connected: false };
-        Self { endpoint, connection: Some(connection), peer, role, buffer: Vec::new() }
+        Self { endpoint, connection: Some(connection), peer, role, batches: Batches::default(), buffer: Vec::new() }
     }
 
     /// Takes what `peer` sends.
@@ -90,7 +92,7 @@ impl Host {
         config.transport_config(Arc::new(transport));
         let endpoint = Endpoint::new(endpoint_config(seed), Some(Arc::new(config)), true);
         let role = Role::Receiver { received_bytes: 0, streams: Vec::new() };
-        Self { endpoint, connection: None, peer, role, buffer: Vec::new() }
+        Self { endpoint, connection: None, peer, role, batches: Batches::default(), buffer: Vec::new() }
     }
 
     /// Payload that has arrived here.
@@ -175,7 +177,9 @@ impl Host {
                 Role::Receiver { received_bytes, streams } => read(connection, received_bytes, streams),
             }
             let mut has_sent = false;
-            while let Some(transmit) = connection.poll_transmit(now, SEGMENTS_MAX, &mut self.buffer) {
+            let segments_max = self.batches.limit(now, SEGMENTS_MAX);
+            while let Some(transmit) = connection.poll_transmit(now, segments_max, &mut self.buffer) {
+                self.batches.record(now, transmit.size, transmit.segment_size);
                 split(&transmit, &self.buffer, send);
                 self.buffer.clear();
                 has_sent = true;

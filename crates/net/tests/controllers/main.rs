@@ -2,11 +2,12 @@
 //! so every run is the same and a minute takes seconds.
 //!
 //! `matrix.rs` is one flow over many links, `sharing.rs` several flows over one. `changes.rs` changes the link
-//! meanwhile, and `stalls.rs` has an end that does not run for a while.
+//! meanwhile, `stalls.rs` has an end that does not run for a while, and `first_packets.rs` loses the beginning.
 
 #![allow(clippy::unwrap_used)]
 
 mod changes;
+mod first_packets;
 mod host;
 mod machine;
 mod matrix;

@@ -3,12 +3,12 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use noq::{Endpoint, EndpointConfig, TokioRuntime};
+use noq::{Endpoint, EndpointConfig};
 use noq_proto::HashedConnectionIdGenerator;
 use ring::hmac;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::config::DATAGRAM_BYTES_MAX;
+use super::{batches::CarefulRuntime, config::DATAGRAM_BYTES_MAX};
 use crate::NetError;
 
 /// Opens a UDP socket at `address` for QUIC. `secret`, where there is one, is the same whenever this role starts.
@@ -24,7 +24,7 @@ pub(super) fn open(address: SocketAddr, secret: Option<[u8; 32]>) -> Result<Endp
     let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
     socket.bind(&address.into()).map_err(failed)?;
-    Endpoint::new(configuration(secret), None, socket.into(), Arc::new(TokioRuntime)).map_err(failed)
+    Endpoint::new(configuration(secret), None, socket.into(), Arc::new(CarefulRuntime)).map_err(failed)
 }
 
 fn configuration(secret: Option<[u8; 32]>) -> EndpointConfig {

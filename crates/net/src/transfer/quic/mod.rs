@@ -4,6 +4,7 @@
 //! [`TransferStream`](super::TransferStream) is a bidirectional stream of its own, with lanes beside it ([`socket`],
 //! [`lanes`]). It never interprets what is sent on it.
 
+mod batches;
 mod config;
 mod endpoint;
 mod lanes;
@@ -27,6 +28,7 @@ use noq::{
 };
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
+pub use batches::Batches;
 pub use config::{QuicSettings, base_transport_config};
 pub use endpoint::SOCKET_BUFFER_BYTES;
 pub(super) use listener::QuicListener;
