@@ -28,7 +28,7 @@ use protocol::{
 };
 use spe::Chunk;
 use sphere::{BucketAbsence, JobBuckets, job_buckets::BUCKETS_PER_JOB_MAX};
-use store::{DiskSet, SliceSums};
+use store::{DiskSet, SliceSums, clear_scratch};
 
 use crate::NodeError;
 pub use job_folders::JobFolders;
@@ -220,7 +220,9 @@ impl BucketStore {
         let mut removed = Ok(());
         for folder in self.folders.all() {
             let folder = folder.join(job.to_string());
-            match fs::remove_dir_all(&folder) {
+            // A function may have left anything there, even what a plain removal stops at.
+            let cleared = clear_scratch(&folder).and_then(|()| fs::remove_dir(&folder));
+            match cleared {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     removed = Err(NodeError::io("remove", &folder)(error));
                 }

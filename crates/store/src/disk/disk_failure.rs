@@ -145,6 +145,10 @@ impl Disk for WatchedDisk {
         self.change(|disk| disk.sync_folder(path))
     }
 
+    fn clear_scratch(&self, folder: &Path) -> io::Result<()> {
+        self.change(|disk| disk.clear_scratch(folder))
+    }
+
     fn list(&self, folder: &Path) -> io::Result<Vec<FolderItem>> {
         self.failure.watch(self.disk.list(folder))
     }

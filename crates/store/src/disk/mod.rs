@@ -8,6 +8,7 @@ pub(crate) mod disk_failure;
 pub(crate) mod group_sync;
 pub(crate) mod memory_disk;
 pub(crate) mod os_disk;
+pub(crate) mod scratch;
 
 use std::{
     fs::File,
@@ -38,6 +39,9 @@ pub trait Disk: Send + Sync + 'static {
     fn create_folder_all(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a folder safe against a crash.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
+    /// Removes everything below a folder in which users' functions have worked, and keeps the folder. What may not be
+    /// removed stays, and is no error.
+    fn clear_scratch(&self, folder: &Path) -> io::Result<()>;
     /// The content of a folder, in no particular order. Names that are not UTF-8 are left out: none of ours is.
     fn list(&self, folder: &Path) -> io::Result<Vec<FolderItem>>;
     /// The length of a file in bytes; `None` if nothing, or a folder, has that name.

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use crate::disk::{Disk, DiskFile, FolderItem, FolderLock};
+use crate::disk::{Disk, DiskFile, FolderItem, FolderLock, scratch::clear_scratch};
 
 /// The operating system's disk.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,6 +50,10 @@ impl Disk for OsDisk {
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
+    }
+
+    fn clear_scratch(&self, folder: &Path) -> io::Result<()> {
+        clear_scratch(folder)
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<FolderItem>> {

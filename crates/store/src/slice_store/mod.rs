@@ -96,9 +96,8 @@ impl SliceStore {
             // This matters on the first start only; on any other we may not even be allowed to open it.
             let _ = disk.sync_folder(parent);
         }
-        for subfolder in [&layout.unfinished, &layout.jobs] {
-            empty_folder(&*disk, subfolder).while_doing("empty", subfolder)?;
-        }
+        empty_folder(&*disk, &layout.unfinished).while_doing("empty", &layout.unfinished)?;
+        disk.clear_scratch(&layout.jobs).while_doing("empty", &layout.jobs)?;
         let mut inventory = Inventory::default();
         let (mut report, sequence) = recover(&*disk, &layout, &mut inventory)?;
         report.slices = inventory.len();

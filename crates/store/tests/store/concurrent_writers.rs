@@ -50,6 +50,10 @@ impl Disk for Interrupted {
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         self.disk.sync_folder(path)
     }
+    fn clear_scratch(&self, folder: &Path) -> io::Result<()> {
+        self.disk.clear_scratch(folder)
+    }
+
     fn list(&self, folder: &Path) -> io::Result<Vec<FolderItem>> {
         self.disk.list(folder)
     }

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     disk::{
-        Disk, DiskFile, FolderItem, FolderLock,
+        Disk, DiskFile, FolderItem, FolderLock, empty_folder,
         memory_disk::{
             content::Content,
             names::{Name, NameChange, Names},
@@ -218,6 +218,10 @@ impl Disk for MemoryDisk {
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         self.change()?.names.sync_folder(path)
+    }
+
+    fn clear_scratch(&self, folder: &Path) -> io::Result<()> {
+        empty_folder(self, folder)
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<FolderItem>> {
