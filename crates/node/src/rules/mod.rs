@@ -9,7 +9,10 @@ mod outbox;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use protocol::{
     JobId, NodeId, Now, Reason, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status, TransferQos,
@@ -39,6 +42,10 @@ pub struct Node {
     outbox: Outbox,
     copies: CopyQueue,
     moves: MoveQueue,
+    /// Places of earlier sessions that are still being changed.
+    older_places: BTreeSet<MoveId>,
+    /// Until when the inventory waits for them; `None` when it has been asked for.
+    inventory_due: Option<Duration>,
     status_due: Duration,
     /// When the master is told what the wall clock says.
     clock_due: Duration,
@@ -55,6 +62,8 @@ impl Node {
             outbox: Outbox::default(),
             copies,
             moves: MoveQueue::default(),
+            older_places: BTreeSet::new(),
+            inventory_due: None,
             status_due: Duration::ZERO,
             clock_due: Duration::ZERO,
             actions: VecDeque::new(),
@@ -68,18 +77,27 @@ impl Node {
         self.status_due = now.monotonic;
         self.clock_due = now.monotonic;
         self.outbox.open();
-        self.actions.push_back(NodeAction::TakeInventory);
+        self.moves.drop_waiting();
+        self.older_places = self.moves.running_places();
+        if self.older_places.is_empty() {
+            self.take_inventory();
+        } else {
+            // Taken now, it would say where these slices were, and nobody would hear where they went.
+            self.inventory_due = Some(now.monotonic + OLDER_PLACES_PATIENCE);
+        }
         self.handle_timeout(now);
     }
 
     /// A session has ended; ignored unless it is the present one. Running work goes on and is reported by the next
-    /// inventory. Waiting copies are dropped: their tickets would not outlive the wait, and the master orders them
-    /// again.
+    /// inventory. What waits is dropped: the master orders it again where it still wants it. It may have changed its
+    /// mind meanwhile, and tickets of copies would not outlive the wait.
     pub fn handle_session_lost(&mut self, session: SessionId) {
         if self.session == Some(session) {
             self.session = None;
             self.outbox.close();
             self.copies.drop_waiting();
+            self.moves.drop_waiting();
+            self.inventory_due = None;
         }
     }
 
@@ -163,6 +181,9 @@ impl Node {
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Now) {
         let Some(session) = self.session else { return };
+        if self.inventory_due.is_some_and(|due| now.monotonic >= due) {
+            self.take_inventory();
+        }
         if now.monotonic >= self.status_due {
             self.status_due = now.monotonic + self.limits.status_interval;
             self.actions.push_back(NodeAction::ReportStatus { session });
@@ -181,7 +202,7 @@ impl Node {
 
     /// When [`handle_timeout`](Self::handle_timeout) must be called next, on the monotonic clock.
     pub fn next_timeout(&self) -> Option<Duration> {
-        self.session.map(|_| self.status_due)
+        self.session.map(|_| self.inventory_due.map_or(self.status_due, |due| due.min(self.status_due)))
     }
 
     /// The present session with the master.
@@ -239,8 +260,29 @@ impl Node {
                 if let Some(asker) = asker {
                     self.ack(asker, result);
                 }
+                self.end_older_place(id);
             }
         }
+    }
+
+    /// After the last place of earlier sessions the inventory is taken. Where it was taken without them, the master
+    /// gets another one.
+    fn end_older_place(&mut self, id: MoveId) {
+        let Some(session) = self.session.filter(|_| self.older_places.remove(&id) && self.older_places.is_empty())
+        else {
+            return;
+        };
+        if self.inventory_due.is_some() {
+            self.take_inventory();
+        } else {
+            self.handle_session_lost(session);
+            self.actions.push_back(NodeAction::Rejoin { session });
+        }
+    }
+
+    fn take_inventory(&mut self) {
+        self.inventory_due = None;
+        self.actions.push_back(NodeAction::TakeInventory);
     }
 
     fn report(&mut self, report: Report) {
@@ -411,6 +453,8 @@ pub enum NodeCompletion {
 
 /// How often the master is told the wall-clock time: far more often than it looks back, and with very few bytes.
 const CLOCK_EVERY: Duration = Duration::from_secs(60);
+/// How long an inventory waits for places of earlier sessions. They end in milliseconds, but for a disk that hangs.
+const OLDER_PLACES_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A copy to make (see [`Order::Replicate`]).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -85,6 +85,16 @@ impl MoveQueue {
         self.running.remove(&id)
     }
 
+    /// Forgets what has not begun: a master that ordered it over an earlier session may want something else by now.
+    pub(super) fn drop_waiting(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// The places that are being changed now.
+    pub(super) fn running_places(&self) -> BTreeSet<MoveId> {
+        self.running.iter().filter(|(_, running)| !running.work.is_removal()).map(|(id, _)| *id).collect()
+    }
+
     /// Whether this slice is about to be removed.
     pub(super) fn is_removing(&self, slice: SliceId) -> bool {
         let remove = Move::Remove(slice);

@@ -13,6 +13,7 @@ use protocol::{JournalId, message::node_master::HeldSlice};
 
 const NOW: Now = Now { monotonic: Duration::from_secs(5), unix_millis: 1_000 };
 const SESSION: SessionId = SessionId(7);
+const LATER_SESSION: SessionId = SessionId(9);
 
 fn header(slice: u128) -> SliceHeader {
     SliceHeader {
@@ -297,6 +298,49 @@ fn a_lost_session_drops_reports_into_the_next_inventory() {
     join(&mut node, [1, 2].map(|slice| HeldSlice { metadata: metadata(slice), state: HeldState::Staged }).into());
     node.handle_completion(NOW, NodeCompletion::Acknowledged(in_flight));
     assert!(reports(&mut node).is_empty(), "the inventory has told both");
+}
+
+#[test]
+fn what_an_earlier_session_ordered_and_has_not_begun_is_not_done() {
+    let mut node = joined();
+    node.handle_message(NOW, asker(1), place(1, "/a"));
+    node.handle_message(NOW, asker(2), place(1, "/b"));
+    node.handle_message(NOW, asker(3), Order::Remove(SliceId(1)));
+    node.handle_session_lost(SESSION);
+    actions(&mut node);
+    node.handle_completion(NOW, NodeCompletion::Moved { id: MoveId(0), result: Ok(()) });
+    join(&mut node, vec![]);
+    assert!(actions(&mut node).is_empty(), "the master may want the slice by now, and elsewhere");
+}
+
+#[test]
+fn an_inventory_says_where_the_places_of_an_earlier_session_have_brought_the_slices() {
+    let mut node = joined();
+    node.handle_message(NOW, asker(1), place(1, "/a"));
+    node.handle_message(NOW, asker(2), place(2, "/b"));
+    actions(&mut node);
+    node.handle_session_lost(SESSION);
+    node.handle_session_opened(NOW, LATER_SESSION);
+    node.handle_completion(NOW, NodeCompletion::Moved { id: MoveId(0), result: Ok(()) });
+    assert!(!actions(&mut node).contains(&NodeAction::TakeInventory), "slice 2 is still on its way");
+    node.handle_completion(NOW, NodeCompletion::Moved { id: MoveId(1), result: Ok(()) });
+    assert!(actions(&mut node).contains(&NodeAction::TakeInventory));
+}
+
+#[test]
+fn a_disk_that_hangs_delays_no_inventory_for_long_and_what_it_does_later_is_told() {
+    let mut node = joined();
+    node.handle_message(NOW, asker(1), place(1, "/a"));
+    node.handle_session_lost(SESSION);
+    node.handle_session_opened(NOW, LATER_SESSION);
+    let is_taken = (0..100).any(|_| {
+        let due = node.next_timeout().unwrap();
+        node.handle_timeout(Now { monotonic: due, ..NOW });
+        actions(&mut node).contains(&NodeAction::TakeInventory)
+    });
+    assert!(is_taken);
+    node.handle_completion(NOW, NodeCompletion::Moved { id: MoveId(0), result: Ok(()) });
+    assert!(actions(&mut node).contains(&NodeAction::Rejoin { session: LATER_SESSION }));
 }
 
 #[test]
