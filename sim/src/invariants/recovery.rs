@@ -87,6 +87,7 @@ pub(crate) fn check_owed(env: &mut Environment, nodes: &[NodeRole], files: &BTre
     let lost: Vec<_> = recovered.owed().difference(&kept).copied().collect();
     if !lost.is_empty() {
         let count = files.len();
+        let lost: Vec<_> = lost.iter().map(|id| (*id, env.model.contents.get(*id).digest)).collect();
         env.violate(
             ViolationKind::Safety,
             format!("after the journal was lost no disk has {lost:?}; there are {count} files"),

@@ -297,6 +297,25 @@ fn what_a_node_was_to_remove_when_it_was_lost_or_began_anew_stays_removed() {
     }
 }
 
+// Promise 17.
+#[test]
+fn what_a_node_was_to_remove_stays_removed_though_it_and_the_journal_went_in_the_same_moment() {
+    for ids in [["n1", "n2"], ["n2", "n1"]] {
+        let mut bench = filled(&["a/1", "b/1"]);
+        bench.crash("n2");
+        bench.remove("/ann");
+        bench.put("bob", CreateRequest { sync_copies: Some(1), ..create("/bob/f1") }, 100);
+        // Nobody has missed the node yet.
+        bench.advance(seconds(4));
+        let before = bench.names_of();
+        bench.lose_journal(0);
+        bench.join_each(&ids);
+        assert_eq!(bench.names_of(), before, "{ids:?}");
+        bench.advance(seconds(70));
+        assert_eq!(bench.node("n2").held.len(), bench.node("n1").held.len(), "and their bytes are gone");
+    }
+}
+
 #[test]
 fn overwritten_content_stays_away_though_its_node_was_lost_before_the_new_is_there() {
     let mut bench = filled(&["a/1", "b/1"]);

@@ -105,16 +105,22 @@ impl Master {
         if self.fleet.nodes.take_racks_changed() {
             self.replicas.sweeps.push_back(Sweep::All(0));
         }
-        let (mut lost, mut gone) = (Vec::new(), Vec::new());
+        let (mut silent, mut lost, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         for (key, node) in self.fleet.nodes.iter() {
             let silence = now.monotonic.saturating_sub(node.last_heartbeat);
             if node.is_reachable() && silence > self.config.node_lost_after {
                 lost.push(key);
+            } else if node.is_reachable() && silence > self.config.node_lost_after / SILENT_SHARE {
+                silent.push(key);
             }
             let absent = node.lost_at.map(|at| now.monotonic.saturating_sub(at));
             if !node.is_dead && absent.is_some_and(|absent| absent >= self.config.replicate_after) {
                 gone.push(key);
             }
+        }
+        for key in silent {
+            // Should the journal be lost before the node is, nobody else would know of them.
+            self.note_missed_removals(now, key);
         }
         for key in lost {
             self.mark_node_lost(now, key);
@@ -226,3 +232,6 @@ impl Master {
         }
     }
 }
+
+/// A node counts as silent after this part of the time after which it is lost: some of its reports are missing then.
+const SILENT_SHARE: u32 = 4;

@@ -40,7 +40,8 @@ impl Master {
         }
     }
 
-    /// Records the removals pending at a node that was lost, or has joined again: nobody knows whether it did them.
+    /// Records the removals pending at a node that is silent, was lost, or has joined again: nobody knows whether it did
+    /// them.
     pub(crate) fn note_missed_removals(&mut self, now: Now, key: NodeKey) {
         let id = self.fleet.nodes.get(key).id.clone();
         if !self.log.rebuild.members.contains(&id) {
@@ -59,7 +60,9 @@ impl Master {
                 }
             }
         }
-        self.save(now, changes, Vec::new());
+        if !changes.is_empty() {
+            self.save(now, changes, Vec::new());
+        }
     }
 
     /// A node has removed a slice.
@@ -111,5 +114,5 @@ impl Master {
 /// Missed removals that are recorded, about 200 MiB of memory. Beyond that, a removed file may come back if its node is
 /// away and the journal is lost.
 const TOMBSTONES_MAX: usize = 1_000_000;
-/// Removals in progress at a lost node that are recorded, in one save.
+/// Removals in progress at a silent or lost node that are recorded, in one save.
 const MISSED_MAX: usize = 30_000;
