@@ -3,7 +3,7 @@
 //! [job](crate::job) does.
 
 mod assignment;
-mod recompute;
+mod regeneration;
 mod speculation;
 mod unavailable_input;
 
