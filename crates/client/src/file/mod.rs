@@ -18,7 +18,8 @@ pub(crate) mod read_ahead;
 pub mod reader;
 mod reader_pool;
 mod retry;
-pub(crate) mod sources;
+mod source_failover;
+pub(crate) mod source_list;
 pub mod writer;
 
 /// Called with the number of bytes as they pass, by whatever task moves them.
