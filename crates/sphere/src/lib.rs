@@ -6,7 +6,7 @@
 
 // Read in this order:
 //
-// - `stream` (what goes in), with `split_points` (where it may be cut) and `segment` (how it is cut)
+// - `stream` (what goes in), with `split_point_chooser` (where it may be cut) and `segment_cuts` (how it is cut)
 // - `records` (where an index and a Parquet file say that records begin)
 // - `schedule` (which SPE gets which task), with `task` (how segments are grouped), `fleet` (which SPEs exist),
 //   `busiest_nodes` and `slow_threshold` (which attempts are slow)
@@ -58,6 +58,4 @@ pub use outcome::{
     output_folder::{NameChange, OutputFolder},
 };
 pub use schedule::fleet::SpeId;
-pub use stream::{
-    FileLayout, FileLocator, InputFile, SplitPoint, segment::lines_owned, split_points::SplitPointChooser,
-};
+pub use stream::{FileLayout, FileLocator, InputFile, SplitPoint, split_point_chooser::SplitPointChooser};

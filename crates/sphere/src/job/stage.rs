@@ -40,7 +40,7 @@ use crate::{
     },
     stream::{
         Stream,
-        segment::{self, Segment},
+        segment_cuts::{self, Segment},
     },
 };
 
@@ -129,7 +129,7 @@ impl Stage {
         let StageEpoch { epoch: run, attempts_from } = run;
         let weights = fleet.weights();
         let spes = weights.values().fold(0_u32, |sum, slots| sum.saturating_add(*slots));
-        let segments = segment::cut(&stream, spes, plan.segment_bytes)?;
+        let segments = segment_cuts::cut(&stream, spes, plan.segment_bytes)?;
         let tasks = task::group(&stream, segments, fleet, plan.segment_bytes.0);
         let finish = match (plan.is_last(number), plan.output) {
             (false, _) => Finish::Keep,

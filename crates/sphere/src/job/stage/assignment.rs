@@ -14,7 +14,7 @@ use crate::{
     SpeId,
     job::action::{AssignedLocator, AssignedPart, AssignedSegment, Assignment, Placement, SegmentLocation},
     schedule::fleet::Fleet,
-    stream::{FileLocator, InputFile, Stream, segment::Segment},
+    stream::{FileLocator, InputFile, Stream, segment_cuts::Segment},
 };
 
 impl Stage {
