@@ -32,8 +32,8 @@ use store::RowChange;
 use crate::{
     access::{
         Access,
-        answers::{Answers, KnownRequest},
         audit::AuditQueue,
+        duplicate_requests::{Answers, KnownRequest},
         sessions::{ClientSession, Peer},
         tickets::{SignTickets, TicketIssuer},
     },
