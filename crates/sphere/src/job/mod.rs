@@ -4,8 +4,8 @@
 
 pub(crate) mod action;
 pub(crate) mod counter_totals;
-mod errors;
 pub(crate) mod event;
+mod function_errors;
 pub mod history;
 pub mod plan;
 mod recovery;
