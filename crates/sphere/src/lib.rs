@@ -12,8 +12,8 @@
 //   `busiest_nodes` and `slow_threshold` (which attempts are slow)
 // - `bucket` (where results lie), with `vec_map`, `bucket_shares`, `bucket_placement`, `delivery` and `node_queues`;
 //   `shuffle_write`, `retained_outputs` and `job_buckets` are what every node decides about results
-// - `job` (the whole), with `plan` (what is wanted), `stage` with `speculation` (second attempts), and `history` (what became
-//   of its attempts)
+// - `job` (the whole), with `plan` (what is wanted), `stage`, its `speculation` (second attempts), and `history` (what
+//   became of its attempts)
 // - `outcome` (how it ends), with `output_commit` (how its output gets its place) and `output_folder`
 // - `driver`, with `driver_core` (what every driver decides), `input`, `clock` and `journal_pages` (its journal)
 //

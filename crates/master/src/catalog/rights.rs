@@ -1,7 +1,8 @@
 //! Who may do what with names. (Paper, 2.3: "the master will check whether the user has access privileges for that
 //! file".) Serves every request that names an entry: its [`Properties`] say what it needs. The rules are in
-//! `docs/semantics.md`, the reasons in `docs/decisions/0013-rights.md`. Which rights an entry has from the folders above
-//! it is in [`inherited_rights`]. A request never runs before [`check_rights`](Catalog::check_rights) has allowed it.
+//! `docs/semantics.md`, the reasons in `docs/decisions/0013-rights.md`. Which rights an entry has from the folders
+//! above it is in [`inherited_rights`]. A request never runs before [`check_rights`](Catalog::check_rights) has allowed
+//! it.
 
 mod inherited_rights;
 mod visibility;

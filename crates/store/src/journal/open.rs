@@ -1,6 +1,6 @@
 //! Opens the file of a journal, and begins one where there is none. After a crash, opening goes back to the last commit
-//! that was durable: redb undoes what an unfinished one has left. Nothing else has to be repaired here. It never changes
-//! a row, and never empties a file that has content.
+//! that was durable: redb undoes what an unfinished one has left. Nothing else has to be repaired here. It never
+//! changes a row, and never empties a file that has content.
 
 use std::{
     fmt,

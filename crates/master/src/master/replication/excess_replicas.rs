@@ -1,6 +1,6 @@
 //! Which copies of a slice are removed when there are too many, and when there are. Which one goes is
-//! [chosen](crate::fleet::excess_replica_choice) by places. It never removes a copy: the [orders](super::node_orders) do,
-//! if enough other copies are still certain then.
+//! [chosen](crate::fleet::excess_replica_choice) by places. It never removes a copy: the [orders](super::node_orders)
+//! do, if enough other copies are still certain then.
 
 use protocol::SliceId;
 

@@ -1,6 +1,6 @@
 //! Turns queued work into orders to nodes, sends them, and takes the answers. What is due for a replica is
-//! [decided](super::reconcile) only when its order is sent, so that no order is out of date. It never queues work of its
-//! own, other than what failed.
+//! [decided](super::reconcile) only when its order is sent, so that no order is out of date. It never queues work of
+//! its own, other than what failed.
 
 use protocol::{
     Now, Priority, SliceId, Status, TransferQos,

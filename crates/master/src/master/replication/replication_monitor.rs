@@ -1,7 +1,7 @@
 //! Copies: how many a file has, and where the next comes from and goes to. Serves replication and the synced copies of
 //! an upload. A misplaced file is moved by the same two steps as any other. A copy is made where it should be; then one
-//! is [superfluous](super::excess_replicas), and the worst placed goes. So a move never leaves fewer copies than wanted.
-//! This file never moves bytes: nodes fetch from each other on order.
+//! is [superfluous](super::excess_replicas), and the worst placed goes. So a move never leaves fewer copies than
+//! wanted. This file never moves bytes: nodes fetch from each other on order.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Walks over many slices step by step, between other work: after a rename, a new policy, the return of a node, or a
-//! restart. Each slice on the way is [reconciled](super::reconcile). It never keeps a client waiting for longer than one
-//! step.
+//! restart. Each slice on the way is [reconciled](super::reconcile). It never keeps a client waiting for longer than
+//! one step.
 
 use protocol::{FileId, Now};
 

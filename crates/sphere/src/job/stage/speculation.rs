@@ -1,6 +1,6 @@
-//! Begins a second attempt beside a slow one, at another node (Sector/Sphere paper, 3.5.2). How long an attempt may take
-//! is said by the [threshold](crate::schedule::slow_threshold). It never ends the slow attempt: the first of the two to
-//! finish wins (`docs/paths/job-stragglers.md`).
+//! Begins a second attempt beside a slow one, at another node (Sector/Sphere paper, 3.5.2). How long an attempt may
+//! take is said by the [threshold](crate::schedule::slow_threshold). It never ends the slow attempt: the first of the
+//! two to finish wins (`docs/paths/job-stragglers.md`).
 
 use std::time::Duration;
 
