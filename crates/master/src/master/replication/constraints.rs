@@ -1,5 +1,5 @@
-//! Where copies of a file may be, for a file and for a path that is about to be written: what its policies want, in the
-//! numbers of the existing nodes. Serves placement and replication. It never chooses a node.
+//! Where copies of a file may be: what its policies want, in the numbers of the existing nodes. The same for a path that
+//! is about to be written. Serves placement and replication. It never chooses a node.
 
 use protocol::{FileId, Now, SectorPath, SliceId};
 
