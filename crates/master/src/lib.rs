@@ -28,10 +28,10 @@ pub use catalog::namespace::{self, Namespace};
 pub use config::MasterConfig;
 pub use error::MasterError;
 pub use log::{
-    journal_archive::archive_journal,
     journal_inspect::{JournalReport, RowProblem, inspect_journal},
     journal_loader::JournalLoader,
     journal_restore::{JournalFacts, mark_restored},
+    journal_set_aside::archive_journal,
 };
 pub use master::Master;
 pub use server::{JOURNAL_FILE, MasterServer, serve};

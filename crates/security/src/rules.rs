@@ -7,7 +7,7 @@ mod actions;
 mod admission;
 mod audit_buffer;
 mod audit_space;
-mod device;
+mod browser_login;
 mod login;
 mod machine_admin;
 mod nodes;

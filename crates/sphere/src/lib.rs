@@ -6,13 +6,14 @@
 
 // Read in this order:
 //
-// - `stream` (what goes in), with `split_points` (where it may be cut) and `segment` (how it is cut)
+// - `stream` (what goes in), with `split_point_chooser` (where it may be cut) and `segment_cuts` (how it is cut)
 // - `records` (where an index and a Parquet file say that records begin)
 // - `schedule` (which SPE gets which task), with `task` (how segments are grouped), `fleet` (which SPEs exist),
-//   `busiest_nodes` and `straggler` (which attempts are slow)
+//   `busiest_nodes` and `slow_threshold` (which attempts are slow)
 // - `bucket` (where results lie), with `vec_map`, `bucket_shares`, `bucket_placement`, `delivery` and `node_queues`;
 //   `shuffle_write`, `retained_outputs` and `job_buckets` are what every node decides about results
-// - `job` (the whole), with `plan` (what is wanted), `stage`, and `history` (what became of its attempts)
+// - `job` (the whole), with `plan` (what is wanted), `stage`, its `speculation` (second attempts), and `history` (what
+//   became of its attempts)
 // - `outcome` (how it ends), with `output_commit` (how its output gets its place) and `output_folder`
 // - `driver`, with `driver_core` (what every driver decides), `input`, `clock` and `journal_pages` (its journal)
 //
@@ -57,6 +58,4 @@ pub use outcome::{
     output_folder::{NameChange, OutputFolder},
 };
 pub use schedule::fleet::SpeId;
-pub use stream::{
-    FileLayout, FileLocator, InputFile, SplitPoint, segment::lines_owned, split_points::SplitPointChooser,
-};
+pub use stream::{FileLayout, FileLocator, InputFile, SplitPoint, split_point_chooser::SplitPointChooser};

@@ -53,7 +53,7 @@ doctor() {
 export SECTOR_TEST_CGROUP=$groups/tests
 export SECTOR_ESCAPE_TESTS_SPE=/tests/sector-spe SECTOR_ESCAPE_TESTS_ATTACKS=/tests
 # The commands of the tests that run all others again are not here.
-run "groups" spe cgroups --nocapture --test-threads 1
+run "groups" spe cgroup_limits --nocapture --test-threads 1
 run "attacks" escape --nocapture --test-threads 1 --skip all_of_this_holds --skip what_is_left_holds
 
 unset SECTOR_TEST_CGROUP

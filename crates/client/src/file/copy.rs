@@ -20,7 +20,7 @@ use super::{
     TransferProgress,
     put::{PutOptions, RetryContext, create_request, resume_key_of},
     retry::{RetryState, ShownProgress},
-    sources::Sources,
+    source_list::SourceList,
 };
 use crate::{Client, ClientError};
 
@@ -60,7 +60,7 @@ impl Client {
         progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         let (content, located) = there.locate(from).await?;
-        let sources = Sources::new(from.clone(), content.slice, located.sources);
+        let sources = SourceList::new(from.clone(), content.slice, located.sources);
         let options = PutOptions {
             copies: options.copies,
             records: content.records,
@@ -106,7 +106,7 @@ struct CopyAttempt<'a> {
     source_client: &'a Client,
     from: &'a SectorPath,
     content: &'a FileContent,
-    sources: &'a Sources,
+    sources: &'a SourceList,
     retry: &'a RetryContext,
 }
 

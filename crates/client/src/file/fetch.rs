@@ -36,7 +36,8 @@ use super::{
     fetch_plan::{ClaimId, FetchPlan, NextRead, RangePolicy, RangeSet, SourceNumber},
     range_writer::FrameSender,
     reader_pool::{ReaderPool, ReaderSlot},
-    sources::Sources,
+    source_failover::{LastFailure, SourceRounds},
+    source_list::SourceList,
 };
 use crate::{Client, ClientError};
 
@@ -80,7 +81,7 @@ impl Fetch<'_> {
             slice: self.content.slice,
             plan: Mutex::new(FetchPlan::new(missing, shape)),
             changed: outlet.write_notify,
-            sources: Sources::new(self.path.clone(), self.content.slice, sources),
+            sources: SourceList::new(self.path.clone(), self.content.slice, sources),
             sender: outlet.sender,
             stall: self.stall,
             last_received: Mutex::default(),
@@ -88,8 +89,8 @@ impl Fetch<'_> {
         });
         let (tell, mut told) = mpsc::channel(TOLD_MAX);
         let mut workers = JoinSet::new();
-        let mut last = String::from("no node that holds it is up");
-        let mut missing_when_asked = wanted;
+        let mut failures = LastFailure::new(self.path);
+        let mut rounds = SourceRounds::WhileBytesCome { missing_when_asked: wanted };
         while !shared.plan().is_finished() && !shared.sender.is_closed() {
             // This is set before the first of them requests anything.
             shared.readers.store(pool.concurrency(workers.len()), Ordering::Relaxed);
@@ -101,13 +102,12 @@ impl Fetch<'_> {
                 });
             }
             if workers.is_empty() {
-                // All have failed. As long as that brings bytes, sources and their tickets are requested again.
-                let is_worth_it = shared.plan().missing_bytes() < missing_when_asked;
+                // All have failed: others are asked for, and further tickets of the same.
+                let is_worth_it = rounds.begin_another(shared.plan().missing_bytes());
                 match shared.sources.ask(self.client).await? {
                     Some(sources) if is_worth_it => pool.add_sources(&sources),
-                    _ => return Err(ClientError::NoCopy { path: self.path.clone(), last }),
+                    _ => return Err(failures.into_error()),
                 }
-                missing_when_asked = shared.plan().missing_bytes();
                 continue;
             }
             tokio::select! {
@@ -122,9 +122,9 @@ impl Fetch<'_> {
                     Ok((_, Ok(Ended::WriterClosed))) => return Ok(()),
                     Ok((node, Err(error))) => {
                         pool.exclude_node(&node);
-                        last = self.note_failed_source(&error);
+                        failures.note(&node, &error);
                     }
-                    Err(_) => last = "a reading task ended early".into(),
+                    Err(_) => failures.note_lost_reader(),
                 },
             }
         }
@@ -132,12 +132,6 @@ impl Fetch<'_> {
         workers.shutdown().await;
         (self.progress)(wanted - shared.plan().missing_bytes() - told_bytes);
         Ok(())
-    }
-
-    /// The error that is reported if no other source does better.
-    fn note_failed_source(&self, error: &ClientError) -> String {
-        tracing::info!(path = %self.path, %error, "reading broke off and goes on from another source");
-        error.to_string()
     }
 }
 
@@ -148,7 +142,7 @@ struct FetchState {
     plan: Mutex<FetchPlan>,
     /// Bytes were written or a range was given up: a waiting reader may have something to do.
     changed: Arc<Notify>,
-    sources: Sources,
+    sources: SourceList,
     sender: FrameSender,
     stall: Duration,
     last_received: Mutex<BTreeMap<NodeId, Instant>>,

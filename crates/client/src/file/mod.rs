@@ -2,7 +2,6 @@
 //! [`FRAMES_IN_FLIGHT`] frames wait in memory between a disk and the network, or a window of `WINDOW_BYTES` for a
 //! stream from several sources. It never takes more memory for a larger file.
 
-mod attempt;
 pub mod check;
 pub mod copy;
 mod descriptor_passing;
@@ -18,7 +17,9 @@ pub(crate) mod read_ahead;
 pub mod reader;
 mod reader_pool;
 mod retry;
-pub(crate) mod sources;
+mod source_failover;
+pub(crate) mod source_list;
+mod upload_attempt;
 pub mod writer;
 
 /// Called with the number of bytes as they pass, by whatever task moves them.

@@ -24,8 +24,8 @@ use protocol::{
 
 use super::{
     TransferProgress,
-    attempt::{Attempt, UploadSource},
     retry::{RetryState, ShownProgress, ends_lease},
+    upload_attempt::{Attempt, UploadSource},
 };
 use crate::{Client, ClientError};
 

@@ -5,10 +5,7 @@
 
 use std::{
     ops::Range,
-    sync::{
-        Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use net::{
@@ -27,7 +24,8 @@ use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 use super::{
     fetch::STALL_MAX,
     local_slice::{LocalSlice, Unreadable},
-    sources::Sources,
+    source_failover::{LastFailure, PreferredSource, SourceRounds},
+    source_list::SourceList,
 };
 use crate::{Client, ClientError};
 
@@ -44,9 +42,8 @@ struct Inner {
     content: FileContent,
     /// The slice on this machine, as long as that works.
     local: RwLock<Option<LocalSlice>>,
-    sources: Sources,
-    /// The source that brought bytes last: it is asked first.
-    preferred: AtomicUsize,
+    sources: SourceList,
+    preferred: PreferredSource,
     /// Connections on which a node has the slice open.
     idle_connections: Mutex<Vec<(NodeId, TransferStream)>>,
     /// Reads over the network at once.
@@ -76,10 +73,10 @@ impl Client {
             client: self.clone(),
             path: path.clone(),
             entry: located.entry,
-            sources: Sources::new(path.clone(), content.slice, located.sources),
+            sources: SourceList::new(path.clone(), content.slice, located.sources),
             content,
             local: RwLock::new(local),
-            preferred: AtomicUsize::new(0),
+            preferred: PreferredSource::default(),
             idle_connections: Mutex::default(),
             permits: Semaphore::new(CONNECTIONS_MAX),
         };
@@ -137,31 +134,30 @@ impl Inner {
         let Ok(_turn) = self.permits.acquire().await else {
             return Err(ClientError::NoCopy { path: self.path.clone(), last: "the file was closed".into() });
         };
-        let mut last = String::from("no node that holds it is up");
+        let (mut failures, mut rounds) = (LastFailure::new(&self.path), SourceRounds::Left(FURTHER_ROUNDS_MAX));
         let mut sources = self.sources.current(&self.client).await;
-        for attempt in 1..=ATTEMPTS_MAX {
-            let first = self.preferred.load(Ordering::Relaxed);
-            for turn in 0..sources.len() {
-                let at = (first + turn) % sources.len();
+        loop {
+            for at in self.preferred.order(sources.len()) {
+                let node = &sources[at].node;
                 match timeout(STALL_MAX, self.read_from(&sources[at], range.clone())).await {
                     Ok(Ok(bytes)) => {
                         self.client.throttle().acquire(bytes.len() as u64).await;
-                        self.preferred.store(at, Ordering::Relaxed);
+                        self.preferred.note_success(at);
                         return Ok(bytes);
                     }
-                    Ok(Err(error)) => last = error.to_string(),
-                    Err(_) => last = format!("node {} keeps still", sources[at].node),
+                    Ok(Err(error)) => failures.note(node, &error),
+                    Err(_) => failures.note(node, &format_args!("node {node} keeps still")),
                 }
-                tracing::info!(path = %self.path, node = %sources[at].node, error = %last, "a read goes to another source");
             }
-            if attempt < ATTEMPTS_MAX {
-                match self.sources.ask(&self.client).await? {
-                    Some(now) => sources = now,
-                    None => break,
-                }
+            if !rounds.begin_another(range.end - range.start) {
+                break;
+            }
+            match self.sources.ask(&self.client).await? {
+                Some(now) => sources = now,
+                None => break,
             }
         }
-        Err(ClientError::NoCopy { path: self.path.clone(), last })
+        Err(failures.into_error())
     }
 
     async fn read_from(&self, source: &Source, range: Range<u64>) -> Result<Vec<u8>, ClientError> {
@@ -249,7 +245,7 @@ async fn read_here(slice: &LocalSlice, range: &Range<u64>) -> Result<Vec<u8>, Un
 /// Reads over the network at once, and connections kept, for one open file. The number is large enough to hide the
 /// round trips of many small reads, and leaves turns of a node to other files.
 const CONNECTIONS_MAX: usize = 16;
-/// How often all sources are tried: the second time with those that the master names then.
-const ATTEMPTS_MAX: u32 = 2;
+/// How often all sources are tried again: with those that the master names then.
+const FURTHER_ROUNDS_MAX: u32 = 1;
 /// Longest read, in bytes, that is copied and verified without leaving the caller's thread: some tens of microseconds.
 const AT_ONCE_BYTES_MAX: u64 = 4 * limits::BLOCK_BYTES;

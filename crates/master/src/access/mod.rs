@@ -1,10 +1,10 @@
 //! Who is here: joins, sessions, tickets, the security server's answers and the audit record. It never decides what a
 //! user may do with a name; `catalog::rights` does.
 
-pub(crate) mod answers;
 pub(crate) mod audit;
 pub(crate) mod certificate_renewal;
 pub(crate) mod closed_sessions;
+pub(crate) mod duplicate_requests;
 pub(crate) mod fair_queue;
 pub(crate) mod joins;
 pub(crate) mod per_user;
@@ -14,8 +14,8 @@ pub(crate) mod session_recheck;
 pub(crate) mod sessions;
 pub(crate) mod tickets;
 
-use answers::Answers;
 use audit::AuditQueue;
+use duplicate_requests::Answers;
 use security_proxy::SecurityProxy;
 use session_recheck::SessionRecheck;
 use sessions::Sessions;

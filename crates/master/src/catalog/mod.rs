@@ -13,9 +13,9 @@ pub(crate) mod policies;
 pub(crate) mod policy_table;
 pub(crate) mod quota_table;
 pub(crate) mod quotas;
+pub(crate) mod rebuilt_tables;
 #[cfg(test)]
 mod replay;
-pub(crate) mod restore;
 pub(crate) mod rights;
 pub(crate) mod trash;
 pub(crate) mod trash_table;

@@ -1,13 +1,14 @@
 //! Who may do what with names. (Paper, 2.3: "the master will check whether the user has access privileges for that
 //! file".) Serves every request that names an entry: its [`Properties`] say what it needs. The rules are in
-//! `docs/semantics.md`, the reasons in `docs/decisions/0013-rights.md`. The nearest list decides, of the entry and the
-//! folders above it; at the root, the settings. A request never runs before [`check_rights`](Catalog::check_rights) has
-//! allowed it.
+//! `docs/semantics.md`, the reasons in `docs/decisions/0013-rights.md`. Which rights an entry has from the folders
+//! above it is in [`inherited_rights`]. A request never runs before [`check_rights`](Catalog::check_rights) has allowed
+//! it.
 
+mod inherited_rights;
 mod visibility;
 
 use protocol::{
-    Acl, AclEntry, FileId, Principal, Reason, Refusal, Rights, SectorPath, SliceId, UserName,
+    FileId, Reason, Refusal, Rights, SectorPath, SliceId, UserName,
     message::{
         access::{AclReply, AclStatus},
         client_master::ClientReply,
@@ -17,11 +18,7 @@ use protocol::{
 };
 use store::RowChange;
 
-use crate::catalog::{
-    Catalog,
-    namespace::{Ancestor, ROOT},
-    trash::is_hidden_from,
-};
+use crate::catalog::{Catalog, namespace::ROOT, trash::is_hidden_from};
 
 /// Whether `by` may act for `owner`: on a lease or a job.
 pub(crate) fn acts_for(by: &UserRights, owner: &UserName) -> bool {
@@ -112,54 +109,6 @@ impl Catalog {
             from: from.and_then(|from| self.names.path(from)),
             mine: self.rights_on(by, id),
         }))
-    }
-
-    /// What a user may do with an entry.
-    pub(crate) fn rights_on(&self, by: &UserRights, id: FileId) -> Rights {
-        if by.admin {
-            return Rights::ALL;
-        }
-        self.rights_from(by, self.names.self_and_ancestors(id), id == ROOT)
-    }
-
-    /// The user's rights on the first of these, which follow each other upwards. `is_root`: it is the root itself.
-    fn rights_from<'a>(&self, by: &UserRights, lineage: impl Iterator<Item = Ancestor<'a>>, is_root: bool) -> Rights {
-        for at in lineage {
-            if at.is_root {
-                return at.acl.map_or_else(|| self.rights_by_default(is_root), |acl| acl.rights_of(by));
-            }
-            if *at.owner == by.user {
-                return Rights::ALL;
-            }
-            let is_certain = !self.is_rebuilding;
-            // A folder's list comes from a copy that may be old.
-            if let Some(acl) = at.acl.filter(|_| is_certain || !at.is_folder) {
-                return acl.rights_of(by);
-            }
-            if !is_certain {
-                // A folder above may have had a list that is not known again yet.
-                break;
-            }
-        }
-        Rights::default()
-    }
-
-    /// Everyone's rights if no entry has a list. The root itself is open and sticky, like `/tmp`: every user sees the
-    /// entries they may read, and may add some.
-    fn rights_by_default(&self, is_root: bool) -> Rights {
-        let everyone = self.config.everyone;
-        if is_root { everyone.and(Rights::READ).and(Rights::WRITE) } else { everyone }
-    }
-
-    /// The list that holds for an entry, and the entry that has it; `None`: the settings.
-    fn effective_acl(&self, id: FileId) -> (Acl, Option<FileId>) {
-        let said = self.names.self_and_ancestors(id).find_map(|at| Some((at.acl?.clone(), self.names.id_of(&at))));
-        said.unwrap_or_else(|| {
-            let rights = self.rights_by_default(id == ROOT);
-            let everyone = (!rights.is_empty()).then_some(AclEntry { principal: Principal::Everyone, rights });
-            // A list of one entry with a right breaks no rule of lists.
-            (Acl::new(everyone.into_iter().collect()).unwrap_or_default(), None)
-        })
     }
 
     /// Whether a user may know that this entry exists: anyone who may read it, or list its folder.

@@ -4,7 +4,7 @@
 //! ([`Node::cost`](crate::fleet::nodes::Node::cost)). It only chooses and never starts anything.
 
 use fastrand::Rng;
-use protocol::{SliceId, UserName, topology::PartialPlace};
+use protocol::{UserName, topology::PartialPlace};
 
 use crate::{
     fleet::copy_bandwidth::CopyBandwidth,
@@ -258,28 +258,6 @@ pub(crate) fn choose_copy_source(
         None if link_full => CopySource::LinkFull,
         None => CopySource::NoNode,
     }
-}
-
-/// The copy that a file can best do without: the remaining ones are then spread best. Among equals `first` goes, then
-/// the one on the fullest node.
-pub(crate) fn choose_excess_replica(
-    nodes: &Nodes,
-    terms: &PlacementConstraints,
-    holders: &[NodeKey],
-    first: Option<NodeKey>,
-    slice: SliceId,
-) -> Option<NodeKey> {
-    holders.iter().copied().min_by_key(|key| {
-        let others: Vec<_> = holders.iter().copied().filter(|other| other != key).collect();
-        let fill_permille = (nodes.get(*key).fill() * 1_000.0) as u32;
-        // The slice's own bits break ties, so that one node does not lose the copies of a thousand files.
-        let lot = std::cmp::Reverse(slice.0.rotate_left(key_bits(*key)));
-        (terms.cost(nodes, &others), Some(*key) != first, std::cmp::Reverse(fill_permille), lot)
-    })
-}
-
-fn key_bits(key: NodeKey) -> u32 {
-    key.number().wrapping_mul(13) % 128
 }
 
 /// Up to this many nodes are all examined.

@@ -13,7 +13,7 @@ use store::{Journal, RowChange};
 
 use crate::{
     MasterError,
-    access::answers::Answers,
+    access::duplicate_requests::Answers,
     actions::{
         ANSWERS_TABLE, CLOCK_TABLE, HISTORIES_TABLE, JOBS_TABLE, LINEAGE_TABLE, NAMES_TABLE, NODES_TABLE,
         POLICIES_TABLE, QUOTAS_TABLE, StoredRow, TABLES, TRASH_TABLE,

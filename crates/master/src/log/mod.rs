@@ -1,11 +1,11 @@
 //! The journal and what follows from it: saving, loading, backups, the mirror at the nodes, and the rebuild after a
 //! loss. It never answers a request before the journal has what the answer says.
 
-pub(crate) mod journal_archive;
 pub(crate) mod journal_inspect;
 pub(crate) mod journal_lineage;
 pub(crate) mod journal_loader;
 pub(crate) mod journal_restore;
+pub(crate) mod journal_set_aside;
 pub(crate) mod journal_writes;
 pub(crate) mod metadata_mirror;
 pub(crate) mod rebuild;

@@ -32,8 +32,8 @@ use store::RowChange;
 use crate::{
     access::{
         Access,
-        answers::{Answers, KnownRequest},
         audit::AuditQueue,
+        duplicate_requests::{Answers, KnownRequest},
         sessions::{ClientSession, Peer},
         tickets::{SignTickets, TicketIssuer},
     },
@@ -365,9 +365,7 @@ impl Master {
             ClientRequest::Rebuild(request) => self.handle_rebuild(now, from, by, request),
             ClientRequest::Import(ImportRequest { node }) => self.import(now, client, &node).map(Some),
             ClientRequest::Logout(LogoutRequest) => {
-                self.access.sessions.close(now, from.session);
-                self.reply(from, ClientReply::Done);
-                self.actions.push_back(MasterAction::CloseSession(from.session));
+                self.log_out(now, from);
                 Ok(None)
             }
             ClientRequest::Drain(drain) => self.drain(now, from, by, &drain),
@@ -489,8 +487,7 @@ impl Master {
         self.replicas.orders.requeue_due(now.monotonic);
         self.expire_chains(now);
         self.retry_failed_copies(now);
-        let idle = self.access.sessions.close_idle(now);
-        self.actions.extend(idle.into_iter().map(MasterAction::CloseSession));
+        self.end_idle_sessions(now);
         if now.monotonic >= self.next_blocked_retry {
             self.next_blocked_retry = now.monotonic + BLOCKED_RETRY_AFTER;
             self.retry_blocked_copies(false);

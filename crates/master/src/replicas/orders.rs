@@ -1,7 +1,7 @@
 //! Which orders wait for a node and which are being carried out. Serves publishing, renaming, removal, replication,
 //! jobs. The queue holds slices that may need attention, not orders. The order itself is decided when there is room to
-//! send it (`reconcile`). So each slice is queued once at most, repeating an order does no harm, and a queued order is
-//! never out of date.
+//! send it (`node_orders`). So each slice is queued once at most, repeating an order does no harm, and a queued order
+//! is never out of date.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

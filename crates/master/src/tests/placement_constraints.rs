@@ -110,9 +110,14 @@ fn a_set_that_is_trimmed_is_the_best_part_of_what_there_was() {
         let mut holders: Vec<_> = nodes.iter().map(|(key, _)| key).collect();
         let least = least_cost(&bench, &terms, 3);
         while holders.len() > 3 {
-            let out =
-                crate::fleet::placement::choose_excess_replica(nodes, &terms, &holders, None, SliceId(round.into()))
-                    .unwrap();
+            let out = crate::fleet::excess_replica_choice::choose_excess_replica(
+                nodes,
+                &terms,
+                &holders,
+                None,
+                SliceId(round.into()),
+            )
+            .unwrap();
             holders.retain(|key| *key != out);
         }
         assert_eq!(terms.cost(nodes, &holders), least, "round {round}");

@@ -8,7 +8,7 @@ mod authority;
 mod authority_pinning;
 mod certificate_request;
 mod holder;
-mod ticket;
+mod ticket_signature;
 mod tls;
 mod validity;
 
@@ -23,7 +23,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 pub use authority::{Authority, Subject};
 pub use certificate_request::{NewKey, ProvedKey, key_digest, ticket_digest};
 pub use holder::{Bearer, HolderKeyPair};
-pub use ticket::{TicketSigner, is_signed};
+pub use ticket_signature::{TicketSigner, is_signed};
 pub(crate) use tls::server_name;
 pub use tls::{PeerCertificate, TlsIdentity};
 pub use validity::{RenewalState, Validity};

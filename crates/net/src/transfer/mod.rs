@@ -4,7 +4,7 @@
 //! gives a [`TransferStream`]. It never interprets a message and never touches a file.
 
 mod carrier;
-mod carriers;
+mod carrier_choice;
 mod channel;
 mod handshake;
 mod local_network;
@@ -15,7 +15,7 @@ mod tcp;
 mod tls_socket;
 
 pub use carrier::Carrier;
-pub use carriers::{CarrierSettings, Carriers};
+pub use carrier_choice::{CarrierSettings, Carriers};
 pub use channel::ByteStream;
 pub use handshake::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE};
 pub use peer_cache::{CachedPeer, Locality};

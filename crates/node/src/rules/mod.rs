@@ -3,8 +3,8 @@
 //! disk and network in memory. It serves the paths upload, replication and removal. It never stores a slice itself, and
 //! never believes an order that did not arrive over its master's session (Sector/Sphere paper, 2.3).
 
-mod copies;
-mod moves;
+mod copy_queue;
+mod move_queue;
 mod outbox;
 #[cfg(test)]
 mod tests;
@@ -25,9 +25,9 @@ use protocol::{
 };
 use store::MarkedSlices;
 
-use copies::{Cancelled, CopyQueue};
-pub use moves::{Move, MoveId};
-use moves::{MoveQueue, QueuedMove};
+use copy_queue::{Cancelled, CopyQueue};
+pub use move_queue::{Move, MoveId};
+use move_queue::{MoveQueue, QueuedMove};
 use outbox::Outbox;
 pub use outbox::ReportId;
 

@@ -3,8 +3,8 @@
 //! without the master: whose ticket it is, for which node, until when, who may show it, and for what. It also decides
 //! whether it was used or revoked. It never lets anything through before it knows the master's keys.
 
-mod keys;
 mod revoked;
+mod signing_keys;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use self::{keys::KnownKeys, revoked::Revocations};
+use self::{revoked::Revocations, signing_keys::KnownKeys};
 use crate::{
     JobId, NodeId, Now, Reason, Refusal, ResumeKey, SliceId, UserName,
     message::node_master::Revocation,

@@ -8,7 +8,7 @@ use memmap2::{Advice, Mmap, MmapOptions};
 use protocol::RecordFraming;
 use thiserror::Error;
 
-use super::lines::line_start;
+use super::owned_lines::owned_lines;
 use crate::messages::{GuideSpec, PartSpec};
 
 /// A mapped part of a segment: what one input stream has of it.
@@ -50,8 +50,8 @@ impl MappedPart {
             RecordFraming::File | RecordFraming::Index | RecordFraming::Parquet => {}
             RecordFraming::Lines => {
                 let mut read_at = |buffer: &mut [u8], place| file.read_exact_at(buffer, place);
-                from = line_start(from, file_bytes, &mut read_at).map_err(|error| unreadable(error.to_string()))?;
-                until = line_start(until, file_bytes, &mut read_at).map_err(|error| unreadable(error.to_string()))?;
+                (from, until) = owned_lines((from, until), file_bytes, &mut read_at)
+                    .map_err(|error| unreadable(error.to_string()))?;
             }
             RecordFraming::Fixed(record_bytes) => {
                 let bytes = until - from;

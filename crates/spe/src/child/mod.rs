@@ -6,9 +6,9 @@
 
 mod call_error;
 mod function;
-mod lines;
 mod mapped_part;
 mod output;
+mod owned_lines;
 mod parts;
 mod program;
 mod python;

@@ -2,7 +2,7 @@
 //! All of it runs in the node's process, so it never maps a slice or runs user code.
 
 mod captured_output;
-mod cgroups;
+mod cgroup_limits;
 mod host_link;
 mod interpreter;
 mod probe;

@@ -20,7 +20,7 @@ use rustix::{
 };
 
 use super::{
-    cgroups::{Cgroup, Cgroups},
+    cgroup_limits::{Cgroup, Cgroups},
     interpreter::NodePython,
     sandbox_settings::SandboxSettings,
 };

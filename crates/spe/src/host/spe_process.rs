@@ -29,7 +29,7 @@ use tokio::{
 
 use super::{
     captured_output::CapturedOutput,
-    cgroups::OomFault,
+    cgroup_limits::OomFault,
     host_link::{self, HostLink},
     runtime_kind::RuntimeKind,
     sandbox_pool::SandboxAllocation,

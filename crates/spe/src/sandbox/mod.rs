@@ -6,8 +6,9 @@
 pub(super) mod confinement;
 mod landlock_rules;
 mod namespaces;
+mod privileges;
+mod process_limits;
 mod program_launcher;
-mod resource_limits;
 mod root;
 mod seccomp;
 mod supervisor;
@@ -58,7 +59,8 @@ pub(super) fn exit_as(status: ExitStatus) -> ! {
 /// - [`root`]: the folder tree;
 /// - [`namespaces`]: the namespaces and the user;
 /// - [`supervisor`]: the processes;
-/// - [`resource_limits`]: the limits and privileges;
+/// - [`privileges`]: the capabilities;
+/// - [`process_limits`]: the limits;
 /// - [`landlock_rules`]: the Landlock rules;
 /// - [`seccomp`]: the list of system calls;
 /// - [`program_launcher`]: the programs that are started in here;
@@ -83,12 +85,12 @@ pub(super) fn enter(confinement: &Confinement, socket: &UnixStream) -> io::Resul
     note(SandboxLayer::Ipc, spaces.ipc);
     let scratch = if spaces.mounts { root::change(confinement, spaces.owner)? } else { None };
     note(SandboxLayer::Files, scratch.is_some());
-    resource_limits::empty_bounding_set();
+    privileges::empty_bounding_set();
     let spaces = spaces.become_user(confinement.user)?;
     note(SandboxLayer::Identity, spaces.is_apart());
-    note(SandboxLayer::Privileges, resource_limits::drop_privileges());
+    note(SandboxLayer::Privileges, privileges::drop_privileges());
     supervisor::fork_worker(socket, spaces.processes)?;
-    note(SandboxLayer::Limits, resource_limits::set_limits(confinement, spaces.counts_threads()));
+    note(SandboxLayer::Limits, process_limits::set_limits(confinement, spaces.counts_threads()));
     let folder = scratch.clone().unwrap_or_else(|| ".".into());
     let file_rules = landlock_rules::restrict(confinement, &folder);
     note(SandboxLayer::FileRules, file_rules);

@@ -113,7 +113,7 @@ pub struct AssignedPart {
     pub path: SectorPath,
     /// First byte.
     pub from: u64,
-    /// First byte that is no longer part of it; for lines see [`lines_owned`](crate::lines_owned).
+    /// First byte that is no longer part of it; of lines, those that start before it belong to the part.
     pub until: u64,
     /// How its bytes fall into records.
     pub records: RecordFraming,

@@ -4,8 +4,8 @@
 
 pub(crate) mod action;
 pub(crate) mod counter_totals;
-mod errors;
 pub(crate) mod event;
+mod function_errors;
 pub mod history;
 pub mod plan;
 mod recovery;
@@ -19,7 +19,7 @@ use std::{
 };
 
 use protocol::{
-    Counters, NodeId, Now, Reason, Refusal, SliceId, Status,
+    Counters, Now, Reason, Refusal, SliceId, Status,
     limits::{self, COUNTERS_MAX, JOB_COUNTERS_MAX},
     message::{
         client_master::{JobState, StageRecord},
@@ -296,17 +296,9 @@ impl Job {
             if !self.fleet.has_idle() {
                 break;
             }
-            for task in stage.slow_tasks(now) {
-                // A marked node is unlikely to win.
-                let may_rival =
-                    |(_, node): &(SpeId, &NodeId)| self.fleet.is_preferred(node) && stage.may_speculate(task, node);
-                let Some((spe, node)) = self.fleet.idle().find(may_rival) else { continue };
-                let (spe, node) = (spe, node.clone());
-                let record = &mut self.records[stage.number as usize];
-                let assignment = stage.begin_speculative(now, &self.fleet, task, (spe, &node), record);
-                self.fleet.assign(now, spe, assignment.attempt);
-                self.actions.push_back(JobAction::RunTask(assignment));
-            }
+            let record = &mut self.records[stage.number as usize];
+            let begun = stage.speculate(now, &mut self.fleet, record);
+            self.actions.extend(begun.into_iter().map(JobAction::RunTask));
         }
     }
 

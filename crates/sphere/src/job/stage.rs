@@ -3,7 +3,8 @@
 //! [job](crate::job) does.
 
 mod assignment;
-mod recompute;
+mod regeneration;
+mod speculation;
 mod unavailable_input;
 
 use std::{
@@ -34,12 +35,12 @@ use crate::{
     schedule::{
         Candidate, TaskPool,
         fleet::Fleet,
-        straggler::StragglerDetector,
+        slow_threshold::SlowThreshold,
         task::{self, Segments, Task},
     },
     stream::{
         Stream,
-        segment::{self, Segment},
+        segment_cuts::{self, Segment},
     },
 };
 
@@ -64,7 +65,7 @@ pub(crate) struct Stage {
     unfinished: usize,
     /// Tasks that are being done, and the attempts at each: one, or a slow one and its rival.
     running_attempts: BTreeMap<u32, Vec<Running>>,
-    stragglers: StragglerDetector,
+    slow_threshold: SlowThreshold,
     counts: Counts,
     /// Where its results are.
     pub(crate) buckets: Buckets,
@@ -128,7 +129,7 @@ impl Stage {
         let StageEpoch { epoch: run, attempts_from } = run;
         let weights = fleet.weights();
         let spes = weights.values().fold(0_u32, |sum, slots| sum.saturating_add(*slots));
-        let segments = segment::cut(&stream, spes, plan.segment_bytes)?;
+        let segments = segment_cuts::cut(&stream, spes, plan.segment_bytes)?;
         let tasks = task::group(&stream, segments, fleet, plan.segment_bytes.0);
         let finish = match (plan.is_last(number), plan.output) {
             (false, _) => Finish::Keep,
@@ -156,7 +157,7 @@ impl Stage {
             paused: BTreeSet::new(),
             unfinished: tasks.len(),
             running_attempts: BTreeMap::new(),
-            stragglers: StragglerDetector::default(),
+            slow_threshold: SlowThreshold::default(),
             counts,
             buckets: Buckets::new(first, output, finish, &shares.weights(fleet)),
             bucket_shares: shares,
@@ -229,7 +230,7 @@ impl Stage {
         record.bytes_in += account.bytes_in;
         record.bytes_out += account.bytes_out;
         self.counts.bytes_done += bytes;
-        self.stragglers.note(bytes, now.monotonic.saturating_sub(running.began));
+        self.slow_threshold.note(bytes, now.monotonic.saturating_sub(running.began));
         self.deliveries.request(number, &running.node, attempt.attempt, lacking);
         self.record_win(fleet, number, Winner { attempt: attempt.attempt, node: running.node, account });
         FinishOutcome::Won(rivals)
@@ -417,9 +418,7 @@ impl Stage {
     /// When something here is due next. `spes_idle`: whether an SPE waits for an attempt to become slow.
     pub(crate) fn next_timeout(&self, now: Duration, spes_idle: bool) -> Option<Duration> {
         let paused = self.paused.first().map(|(when, _)| *when);
-        // A task that is slow already waits for an SPE of another node, not for a time.
-        let slow = self.running_attempts.keys().filter_map(|task| self.slow_at(*task)).filter(|due| *due > now);
-        let slow = if spes_idle { slow.min() } else { None };
+        let slow = if spes_idle { self.next_slow(now) } else { None };
         [paused, slow, self.buckets.next_timeout(), self.deliveries.next_timeout()].into_iter().flatten().min()
     }
 

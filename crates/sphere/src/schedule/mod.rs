@@ -3,7 +3,7 @@
 
 pub(crate) mod busiest_nodes;
 pub(crate) mod fleet;
-pub(crate) mod straggler;
+pub(crate) mod slow_threshold;
 pub(crate) mod task;
 
 use std::{

@@ -13,7 +13,7 @@ use protocol::NodeId;
 
 use crate::{
     schedule::fleet::Fleet,
-    stream::{Stream, segment::Segment},
+    stream::{Stream, segment_cuts::Segment},
 };
 
 /// Some segments to be processed in one go.
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::{
         job::plan::SpeNodePlan,
-        stream::{FileLayout, InputFile, segment::cut},
+        stream::{FileLayout, InputFile, segment_cuts::cut},
     };
 
     fn node(name: &str) -> NodeId {

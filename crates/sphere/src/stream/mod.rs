@@ -2,8 +2,8 @@
 //! stage before, which need no further segmentation (3.5.1). It never asks where a file is: the driver says so when the
 //! job is made.
 
-pub mod segment;
-pub mod split_points;
+pub mod segment_cuts;
+pub mod split_point_chooser;
 
 use std::sync::Arc;
 

@@ -13,8 +13,11 @@ use std::{
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use thiserror::Error;
 
-use super::{Journal, builder, lock, open_error};
-use crate::{StoreError, error::WhileDoing};
+use super::{
+    Journal,
+    open::{builder, open_error},
+};
+use crate::{StoreError, error::WhileDoing, locking::lock};
 
 /// Why rows could not be taken from a run of bytes.
 #[derive(Debug, Error)]

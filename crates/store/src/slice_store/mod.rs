@@ -7,7 +7,7 @@ pub(crate) mod disk_mark;
 pub(crate) mod hasher;
 pub(crate) mod inventory;
 pub(crate) mod layout;
-pub(crate) mod quarantine;
+pub(crate) mod quarantine_names;
 pub(crate) mod reader;
 pub(crate) mod recovery;
 pub(crate) mod sidecar;

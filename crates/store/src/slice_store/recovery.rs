@@ -21,7 +21,7 @@ use crate::{
     slice_store::{
         inventory::Inventory,
         layout::{Layout, SliceFileName, SliceFiles, slice_name},
-        quarantine::quarantine_path,
+        quarantine_names::quarantine_path,
         sidecar::SIDECAR_BYTES_MAX,
     },
 };

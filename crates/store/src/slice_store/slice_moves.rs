@@ -18,7 +18,7 @@ use crate::{
     slice_store::{
         inventory::Held,
         layout::{Layout, SliceFiles},
-        quarantine::quarantine_path,
+        quarantine_names::quarantine_path,
         sidecar::SIDECAR_BYTES_MAX,
     },
 };

@@ -3,6 +3,9 @@
 
 pub(crate) mod colocated_nodes;
 pub(crate) mod constraints;
+pub(crate) mod excess_replicas;
+pub(crate) mod node_orders;
 pub(crate) mod reconcile;
 pub(crate) mod replication_monitor;
+pub(crate) mod sweep_steps;
 pub(crate) mod verify_copies;

@@ -2,27 +2,20 @@
 //! of a node. For one replica there is at most one thing to do, and it follows from the present state
 //! ([`Master::due`]). So asking once for every replica is enough, and the order of earlier events never matters.
 
-use protocol::{
-    FileId, Now, Priority, SliceHeader, SliceId, Status, TransferQos,
-    message::node_master::{Ack, Order},
-};
+use protocol::{Now, SliceHeader, SliceId};
 
 use crate::{
     Master,
-    access::tickets,
-    actions::{MasterAction, OrderId, OrderOutcome},
-    catalog::compact_storage::Slot,
     fleet::nodes::NodeKey,
     log::journal_writes::Effect,
     replicas::{
-        orders::{ORDER_RETRY_AFTER, OrderKind, QueuedWork},
-        replica_table::{HeaderFingerprint, PathFingerprint, Replica, ReplicaState},
-        sweeps::Sweep,
+        orders::QueuedWork,
+        replica_table::{HeaderFingerprint, Replica, ReplicaState},
     },
 };
 
 /// The work due for a replica.
-enum Due {
+pub(super) enum Due {
     Place(SliceHeader),
     Remove,
 }
@@ -40,71 +33,6 @@ impl Master {
             }
         }
         self.check_replication(now, slice);
-    }
-
-    /// Sends orders for which there is room.
-    pub(crate) fn send_orders(&mut self, now: Now) {
-        for key in self.replicas.orders.sendable() {
-            let node = self.fleet.nodes.get(key);
-            let (true, Some(session)) = (node.is_up(), node.session) else { continue };
-            while let Some(work) = self.replicas.orders.pop(key) {
-                let Some((ordered, body)) = self.order_for(now, key, work) else { continue };
-                if self.replicas.orders.must_wait(key, ordered, work) {
-                    continue;
-                }
-                let order = self.replicas.orders.send(key, ordered);
-                self.actions.push_back(MasterAction::Order { session, order, body });
-            }
-        }
-    }
-
-    /// Takes the answer to an order.
-    pub(crate) fn note_order_finished(&mut self, now: Now, order: OrderId, outcome: OrderOutcome) {
-        let Some((node, ordered)) = self.replicas.orders.finish(order) else { return };
-        let retry_at = now.monotonic + ORDER_RETRY_AFTER;
-        let status = match outcome {
-            OrderOutcome::Answered(Ack::Done) => None,
-            OrderOutcome::Answered(Ack::Refused(refusal)) => Some(refusal.status()),
-            OrderOutcome::Unanswered => Some(Status::Unavailable),
-        };
-        match (ordered, status) {
-            (OrderKind::Place { slice, mark, .. }, None) => self.note_placed(now, slice, node, mark),
-            (OrderKind::Remove(slice), None | Some(Status::NotFound)) => self.note_removed(now, slice, node),
-            (OrderKind::Place { slice, .. }, Some(Status::NotFound)) => {
-                self.forget_replica(slice, node);
-                self.reconcile_slice(now, slice);
-            }
-            (OrderKind::Place { slice, .. } | OrderKind::Remove(slice), Some(_)) => {
-                self.replicas.orders.delay(retry_at, node, QueuedWork::Reconcile(slice));
-            }
-            // Success only means begun: the result is reported later.
-            (OrderKind::Replicate(_), None) => {}
-            (OrderKind::Replicate(slice), Some(_)) => self.fail_copy(now, slice, node, 0),
-            (OrderKind::Forget(job), Some(Status::Unavailable)) => {
-                self.replicas.orders.delay(retry_at, node, QueuedWork::Forget(job));
-            }
-            (OrderKind::Forget(_), _) => {}
-            // Whether the node drives the job shows in the driver's reports.
-            (OrderKind::Drive(_), _) => {}
-            (OrderKind::UpdateMirror, status) => self.note_mirror_ack(now, node, status.is_none()),
-            (OrderKind::Revoke(number), Some(Status::Unavailable)) => {
-                self.retry_revocation_later(retry_at, node, number)
-            }
-            (OrderKind::Revoke(_), _) => {}
-            (OrderKind::TicketKeys, Some(Status::Unavailable | Status::Failed)) => {
-                self.replicas.orders.delay(retry_at, node, QueuedWork::TicketKeys);
-            }
-            (OrderKind::TicketKeys, _) => {}
-            (OrderKind::LinkShares, Some(Status::Unavailable | Status::Failed)) => {
-                self.replicas.orders.delay(retry_at, node, QueuedWork::LinkShares);
-            }
-            (OrderKind::LinkShares, _) => {}
-            (OrderKind::StruckOff, Some(Status::Unavailable | Status::Failed)) => {
-                self.replicas.orders.delay(retry_at, node, QueuedWork::StruckOff);
-            }
-            (OrderKind::StruckOff, _) => {}
-            (OrderKind::ReadMirror, status) => self.note_mirror_read_ack(node, status.is_none()),
-        }
     }
 
     /// Notes that a slice is no longer at a node.
@@ -144,88 +72,8 @@ impl Master {
         }
     }
 
-    /// Whether [`sweep`](Self::sweep) has anything to do.
-    pub(crate) fn has_sweeps(&self) -> bool {
-        !self.replicas.sweeps.is_empty() || self.may_purge_removals()
-    }
-
-    /// Does one step of the oldest sweep.
-    pub(crate) fn sweep(&mut self, now: Now) {
-        if self.may_purge_removals() {
-            let change = self.catalog.purge_pending_removals(SWEEP_STEP);
-            self.save(now, change.rows, change.freed.into_iter().map(Effect::Reconcile).collect());
-        }
-        let Some(sweep) = self.replicas.sweeps.pop_front() else { return };
-        let rest = match sweep {
-            Sweep::Moved(entries) => self.sweep_moved(now, entries),
-            Sweep::Node(node, from) => self.sweep_node(now, node, from),
-            Sweep::All(from) => {
-                let (slices, next) = self.catalog.names().slices_from(from, SWEEP_STEP);
-                for slice in slices {
-                    self.reconcile_slice(now, slice);
-                    if let Some(file) = self.catalog.names().file_of_slice(slice) {
-                        self.catalog.note_lifetime(file);
-                    }
-                }
-                next.map(Sweep::All)
-            }
-            Sweep::Blocked { after, all } => {
-                let slices = self.replicas.queue.blocked_after(after, all, SWEEP_STEP);
-                for slice in &slices {
-                    self.check_replication(now, *slice);
-                }
-                slices.last().map(|last| Sweep::Blocked { after: Some(*last), all })
-            }
-            Sweep::Expire(left) => self.sweep_expired(now, left),
-        };
-        if let Some(rest) = rest {
-            self.replicas.sweeps.push_front(rest);
-        }
-    }
-
-    /// Rows of cut-off entries go only as fast as the journal takes them: otherwise they would pile up.
-    fn may_purge_removals(&self) -> bool {
-        self.catalog.names().has_pending_removals() && self.log.journal_writes.has_room()
-    }
-
-    fn sweep_moved(&mut self, now: Now, mut entries: Vec<(FileId, Option<Box<str>>)>) -> Option<Sweep> {
-        let mut steps = SWEEP_STEP;
-        while steps > 0 {
-            let (entry, after) = entries.pop()?;
-            if let Some(slice) = self.catalog.names().slice_of(entry) {
-                self.note_decided(slice);
-                self.reconcile_slice(now, slice);
-                self.catalog.note_lifetime(entry);
-                steps -= 1;
-                continue;
-            }
-            let children = self.catalog.names().children_after(entry, after.as_deref(), steps);
-            steps = steps.saturating_sub(1);
-            if let Some(last) = children.last() {
-                entries.push((entry, Some(self.catalog.names().name(*last).into())));
-            }
-            entries.extend(children.into_iter().map(|child| (child, None)));
-        }
-        Some(Sweep::Moved(entries))
-    }
-
-    fn sweep_node(&mut self, now: Now, key: NodeKey, from: Slot) -> Option<Sweep> {
-        let node = self.fleet.nodes.get(key);
-        let (epoch, is_up, is_removed) = (node.epoch, node.is_up(), node.is_removed());
-        let (slices, next) = self.replicas.table.held_by(key, from, SWEEP_STEP);
-        for slice in slices {
-            // A replica not named in a complete inventory does not exist.
-            let is_stale = self.replicas.table.at(slice, key).is_some_and(|replica| replica.epoch != epoch);
-            if (is_up && is_stale) || is_removed {
-                self.forget_replica(slice, key);
-            }
-            self.reconcile_slice(now, slice);
-        }
-        next.map(|next| Sweep::Node(key, next))
-    }
-
     /// The work due for a slice at a node, if any.
-    fn due(&self, slice: SliceId, node: NodeKey) -> Option<Due> {
+    pub(super) fn due(&self, slice: SliceId, node: NodeKey) -> Option<Due> {
         let replica = self.replicas.table.at(slice, node)?;
         let is_unsettled =
             self.log.journal_writes.has_unsaved_change(slice) || self.catalog.names().is_pending_removal(slice);
@@ -261,75 +109,6 @@ impl Master {
         matches!(self.due(slice, node), Some(Due::Remove))
     }
 
-    fn order_for(&mut self, now: Now, key: NodeKey, work: QueuedWork) -> Option<(OrderKind, Order)> {
-        match work {
-            QueuedWork::Forget(job) => Some((OrderKind::Forget(job), Order::ForgetJob(job))),
-            QueuedWork::Drive(job) => {
-                self.drive_order(key, job).map(|order| (OrderKind::Drive(job), Order::Drive(order)))
-            }
-            QueuedWork::TicketKeys => Some((OrderKind::TicketKeys, Order::TicketKeys(self.ticket_keys()))),
-            QueuedWork::StruckOff => self.struck_off_order().map(|order| (OrderKind::StruckOff, order)),
-            QueuedWork::LinkShares => {
-                Some((OrderKind::LinkShares, Order::LinkShares(self.fleet.nodes.get(key).link_shares.clone())))
-            }
-            QueuedWork::Copy(slice) => {
-                let order = self.replicate_order(now, key, slice);
-                if order.is_none() {
-                    self.end_copy(slice, key);
-                    self.check_replication(now, slice);
-                }
-                order
-            }
-            QueuedWork::Reconcile(slice) => match self.due(slice, key)? {
-                Due::Place(header) => {
-                    let (mark, at) = (HeaderFingerprint::of(&header), PathFingerprint::of(&header.path));
-                    Some((OrderKind::Place { slice, mark, at }, Order::Place { header }))
-                }
-                Due::Remove => Some((OrderKind::Remove(slice), Order::Remove(slice))),
-            },
-        }
-    }
-
-    fn replicate_order(&self, now: Now, target: NodeKey, slice: SliceId) -> Option<(OrderKind, Order)> {
-        let copying = self.replicas.queue.copy(slice, target)?;
-        let header = match self.writes.leases.of_slice(slice).and_then(|lease| self.writes.leases.get(lease)) {
-            Some(lease) => lease.header.clone(),
-            None => self.catalog.names().header_of_slice(slice, self.log.rebuild.id)?,
-        };
-        let source = self.fleet.nodes.get(copying.source);
-        let of = self.node_bearer(&header.owner, self.fleet.nodes.get(target), source);
-        let from = self.access.tickets.read(
-            now,
-            source,
-            of,
-            tickets::ticket_file(&header.path, header.version),
-            slice,
-            copying.bytes,
-        );
-        let pace = TransferQos {
-            rate_bytes_per_second: copying.share.map(|share| share.rate_bytes_per_second),
-            priority: self.priority_of_copy(slice),
-        };
-        let bytes = copying.bytes;
-        Some((OrderKind::Replicate(slice), Order::Replicate { header, bytes, from, qos: pace }))
-    }
-
-    /// A copy that a client waits for, or that will be a file's second, has the priority of client work; others wait.
-    fn priority_of_copy(&self, slice: SliceId) -> Priority {
-        let good = self.replicas.table.of(slice).iter().filter(|replica| replica.is_good()).count();
-        if good <= 1 || self.writes.leases.of_slice(slice).is_some() { Priority::Normal } else { Priority::Low }
-    }
-
-    fn note_placed(&mut self, now: Now, slice: SliceId, node: NodeKey, mark: HeaderFingerprint) {
-        // If it was found bad or gone meanwhile, that counts.
-        if let Some(replica) = self.replicas.table.at(slice, node)
-            && !matches!(replica.state, ReplicaState::Corrupt { .. })
-        {
-            self.replicas.table.set(slice, Replica { state: ReplicaState::Placed(mark), ..replica });
-        }
-        self.reconcile_slice(now, slice);
-    }
-
     /// Whether nothing has to wait for this slice any longer: it stands at its path, or is no longer any file's
     /// content.
     fn is_placed_or_gone(&self, slice: SliceId) -> bool {
@@ -350,6 +129,3 @@ impl Master {
         }
     }
 }
-
-/// Entries or replicas processed in one step of a sweep: about a millisecond, so that no client waits for a sweep.
-const SWEEP_STEP: usize = 512;

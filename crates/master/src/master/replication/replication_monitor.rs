@@ -1,23 +1,20 @@
-//! Copies: how many a file has, where the next comes from and goes to, and which one is superfluous. Serves replication
-//! and the synced copies of an upload. A misplaced file is moved by the same two steps as any other. A copy is made
-//! where it should be; then one is superfluous, and the worst placed goes. So a move never leaves fewer copies than
+//! Copies: how many a file has, and where the next comes from and goes to. Serves replication and the synced copies of
+//! an upload. A misplaced file is moved by the same two steps as any other. A copy is made where it should be; then one
+//! is [superfluous](super::excess_replicas), and the worst placed goes. So a move never leaves fewer copies than
 //! wanted. This file never moves bytes: nodes fetch from each other on order.
 
 use std::time::Duration;
 
-use protocol::{FileId, Now, SectorPath, SliceId, limits};
+use protocol::{Now, SliceId, limits};
 
 use crate::{
     Master,
     fleet::{
         nodes::NodeKey,
-        placement::{
-            CopySource, PlacementChoice, PlacementRequest, choose_copy_source, choose_excess_replica, choose_node,
-        },
+        placement::{CopySource, PlacementChoice, PlacementRequest, choose_copy_source, choose_node},
         placement_constraints::PlacementConstraints,
     },
     replicas::{
-        desired_replication::DesiredReplication,
         orders::QueuedWork,
         replica_table::{Replica, ReplicaState},
         replication_queue::{PendingCopy, ReplicationHealth, ReplicationNeed},
@@ -261,57 +258,12 @@ impl Master {
         self.replicas.queue.wake_queue();
     }
 
-    /// What is wanted of a file's copies, as far as nodes have reported.
-    pub(crate) fn constraints(&mut self, now: Now, file: FileId) -> PlacementConstraints {
-        let desired = self.desired_replication(file);
-        self.constraints_of(now, &desired)
-    }
-
-    /// The same for a file that is being written.
-    pub(crate) fn constraints_at(&mut self, now: Now, path: &SectorPath, copies: u8) -> PlacementConstraints {
-        let desired = self.desired_replication_at(path, copies);
-        self.constraints_of(now, &desired)
-    }
-
-    /// The number of copies of a slice below which none is removed.
-    pub(crate) fn copies_to_keep(&self, slice: SliceId) -> usize {
-        let desired =
-            self.catalog.names().file_of_slice(slice).map(|file| self.desired_replication(file)).unwrap_or_default();
-        PlacementConstraints::new(&self.fleet.nodes, &desired).copies_to_keep(&self.fleet.nodes)
-    }
-
-    /// The nodes that certainly have a good copy now: they are up, and named it in their newest inventory or since.
-    /// Only these count when a copy is to be removed.
-    pub(crate) fn certain_holders(&self, slice: SliceId) -> Vec<NodeKey> {
-        self.holders_where(slice, |master, replica| {
-            let node = master.fleet.nodes.get(replica.node);
-            node.is_up() && node.epoch == replica.epoch
-        })
-    }
-
     /// Whether a move is worth its bytes: the copies are better placed after it.
     fn is_better(&self, terms: &PlacementConstraints, holders: &[NodeKey], choice: PlacementChoice) -> bool {
         let PlacementChoice::Node(target) = choice else { return false };
         let mut after = holders.to_vec();
         after.push(target);
         terms.best_without_one(&self.fleet.nodes, &after) < terms.cost(&self.fleet.nodes, holders)
-    }
-
-    fn constraints_of_slice(&mut self, now: Now, slice: SliceId) -> Option<PlacementConstraints> {
-        if let Some(lease) = self.writes.leases.of_slice(slice).and_then(|lease| self.writes.leases.get(lease)) {
-            let (path, copies) = (lease.header.path.clone(), lease.header.copies);
-            return Some(self.constraints_at(now, &path, copies));
-        }
-        let file = self.catalog.names().file_of_slice(slice)?;
-        Some(self.constraints(now, file))
-    }
-
-    fn constraints_of(&mut self, now: Now, desired: &DesiredReplication) -> PlacementConstraints {
-        let mut terms = PlacementConstraints::new(&self.fleet.nodes, desired);
-        if let Some(folder) = desired.colocated_folder {
-            terms.allowed_nodes = self.colocated_nodes(now, folder, &terms);
-        }
-        terms
     }
 
     /// The nodes that have, or are getting, a good copy; and further ones that something of the slice blocks.
@@ -329,28 +281,10 @@ impl Master {
     }
 
     /// Nodes with a good copy that `counts`.
-    fn holders_where(&self, slice: SliceId, counts: impl Fn(&Self, &Replica) -> bool) -> Vec<NodeKey> {
+    pub(super) fn holders_where(&self, slice: SliceId, counts: impl Fn(&Self, &Replica) -> bool) -> Vec<NodeKey> {
         let replicas = self.replicas.table.of(slice);
         let counted = replicas.iter().filter(|replica| replica.is_good() && counts(self, replica));
         counted.map(|replica| replica.node).collect()
-    }
-
-    /// Has superfluous copies removed, the worst placed first. A lost node came back after its copies had been made
-    /// again, or a better placed copy was made.
-    fn remove_excess_replicas(&mut self, slice: SliceId, terms: &PlacementConstraints) {
-        let mut holders = self.certain_holders(slice);
-        let kept = terms.copies_to_keep(&self.fleet.nodes);
-        while holders.len() > kept {
-            let first = self.fleet.rebalance.source_node(slice);
-            let Some(superfluous) = choose_excess_replica(&self.fleet.nodes, terms, &holders, first, slice) else {
-                return;
-            };
-            holders.retain(|holder| *holder != superfluous);
-            if let Some(replica) = self.replicas.table.at(slice, superfluous) {
-                self.replicas.table.set(slice, Replica { state: ReplicaState::Excess, ..replica });
-                self.replicas.orders.push(superfluous, QueuedWork::Reconcile(slice));
-            }
-        }
     }
 
     /// Forgets bad replicas that their nodes have quarantined: the file has all its copies again, or is gone.

@@ -2,6 +2,7 @@
 //! a user may do with a name.
 
 pub(crate) mod audit_delivery;
+pub(crate) mod revocations;
 pub(crate) mod security_requests;
-pub(crate) mod session_watch;
+pub(crate) mod session_endings;
 pub(crate) mod ticket_keys;

@@ -4,7 +4,7 @@
 use crate::Status;
 use std::collections::BTreeMap;
 
-use super::{keys::RETIRED_KEYS_MAX, *};
+use super::{signing_keys::RETIRED_KEYS_MAX, *};
 use crate::{JournalId, LeaseId, RecordFraming, SectorPath, Version};
 
 const LIFE_MILLIS: u64 = crate::limits::TICKET_LIFE.as_millis() as u64;

@@ -1,8 +1,8 @@
 //! Gives out the tasks of a stage (Sector/Sphere paper, 3.5.2): which attempt an SPE makes next, and where it finds its
-//! bytes. It also says which attempts are so slow that another is begun beside them. It never says which SPE is to be
-//! asked: the [job](crate::job) does.
+//! bytes. It never says which SPE is to be asked: the [job](crate::job) does, and [speculation](super::speculation)
+//! beside a slow attempt.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use protocol::{
     NodeId, Now, SliceId,
@@ -14,7 +14,7 @@ use crate::{
     SpeId,
     job::action::{AssignedLocator, AssignedPart, AssignedSegment, Assignment, Placement, SegmentLocation},
     schedule::fleet::Fleet,
-    stream::{FileLocator, InputFile, Stream, segment::Segment},
+    stream::{FileLocator, InputFile, Stream, segment_cuts::Segment},
 };
 
 impl Stage {
@@ -36,33 +36,15 @@ impl Stage {
         Some(self.begin_attempt(now, fleet, task, spe, node))
     }
 
-    /// Tasks whose only attempts are slow, in order.
-    pub(crate) fn slow_tasks(&self, now: Now) -> Vec<u32> {
-        let is_late = |task: &u32| self.slow_at(*task).is_some_and(|due| due <= now.monotonic);
-        self.running_attempts.keys().copied().filter(is_late).collect()
-    }
-
-    /// Whether an SPE of `node` may make an attempt at a task beside a slow one.
-    pub(crate) fn may_speculate(&self, task: u32, node: &NodeId) -> bool {
-        let mut running = self.running_attempts.get(&task).into_iter().flatten();
-        running.all(|running| running.node != *node) && !self.pool.has_failed_at(task, node)
-    }
-
-    /// The attempt that an otherwise idle SPE makes beside a [slow](Self::slow_at) one at another node.
-    pub(crate) fn begin_speculative(
+    /// Counts on a new attempt at a task, and says where it finds its bytes.
+    pub(super) fn begin_attempt(
         &mut self,
         now: Now,
         fleet: &Fleet,
         task: u32,
-        (spe, node): (SpeId, &NodeId),
-        record: &mut StageRecord,
+        spe: SpeId,
+        node: &NodeId,
     ) -> Assignment {
-        record.speculative += 1;
-        self.pool.add_reader(task);
-        self.begin_attempt(now, fleet, task, spe, node)
-    }
-
-    fn begin_attempt(&mut self, now: Now, fleet: &Fleet, task: u32, spe: SpeId, node: &NodeId) -> Assignment {
         let given = self.buckets.placement().clone();
         let state = &mut self.tasks[task as usize];
         let attempt = self.attempts_from + state.begun;
@@ -80,20 +62,6 @@ impl Stage {
         };
         let attempt = AttemptId { job: self.job, stage: self.number, epoch: self.epoch, task, attempt };
         Assignment { spe, node, attempt, segments, output: given, wanted }
-    }
-
-    /// When the only attempt at a task counts as slow.
-    pub(super) fn slow_at(&self, task: u32) -> Option<Duration> {
-        let state = &self.tasks[task as usize];
-        // A bucket can only be read where it lies; a rival there would have the same fate as the first attempt.
-        let [running] = &self.running_attempts.get(&task)?[..] else { return None };
-        let (not_begun, rival_from) =
-            state.past.as_ref().map_or((0, Duration::ZERO), |past| (past.not_begun, past.speculate_after));
-        if self.stream.is_pinned() || state.begun - not_begun > SPECULATION_ATTEMPTS_MAX {
-            return None;
-        }
-        let slow_after = self.stragglers.slow_after(state.segments.bytes(), running.read_bytes)?;
-        Some(running.began.saturating_add(slow_after).max(rival_from))
     }
 
     fn assigned(
@@ -161,6 +129,3 @@ fn locator(
         }
     })
 }
-
-/// A task that was begun this often gets no more rivals: the nodes are not the cause of its slowness.
-const SPECULATION_ATTEMPTS_MAX: u32 = 6;

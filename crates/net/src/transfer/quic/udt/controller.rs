@@ -13,7 +13,7 @@ use std::{
 use noq::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use noq_proto::RttEstimator;
 
-use super::rules::{PathEstimate, Rules};
+use super::rate_control::{PathEstimate, Rules};
 
 /// The controller of one path of one connection.
 #[derive(Clone, Debug)]

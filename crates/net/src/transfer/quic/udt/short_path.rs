@@ -1,11 +1,11 @@
 //! The law for paths that are shorter than timers and threads are exact: within a site, or on one machine. There a
 //! round trip is noise, and a rate would be only as good as the timers. So a window of the recent arrivals and a short
-//! queue rules, and packets are sent faster than that. Pure, like [`rules`](super::rules), which asks it while the path
-//! is short. It never reads a clock.
+//! queue rules, and packets are sent faster than that. Pure, like [`rate_control`](super::rate_control), which asks it
+//! while the path is short. It never reads a clock.
 
 use std::time::Duration;
 
-use super::rules::SYN;
+use super::rate_control::SYN;
 
 /// The state of the law.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,11 @@
 //! The start, while the rate is unknown: a window grows threefold each round trip until the path is full. Where an
 //! earlier connection knew the path, half of its rate is tried at once, and the rest when that has arrived. Pure, like
-//! [`rules`](super::rules), which tells it what arrives and asks it until the path is full. It never reads a clock.
+//! [`rate_control`](super::rate_control), which tells it what arrives and asks it until the path is full. It never
+//! reads a clock.
 
 use std::time::Duration;
 
-use super::rules::{PathEstimate, SYN};
+use super::rate_control::{PathEstimate, SYN};
 
 /// The state of the start.
 #[derive(Clone, Copy, Debug)]

@@ -85,7 +85,7 @@ fn limits(memory_bytes: u64) -> Confinement {
 /// Starts this program once more, in the role that [`ROLE`] names, connected by pipes. It begins when it is told.
 fn helper(role: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "host::cgroups::real::plays_a_role", "--nocapture"]).env(ROLE, role);
+    command.args(["--exact", "host::cgroup_limits::real::plays_a_role", "--nocapture"]).env(ROLE, role);
     command.env_remove(TREE).stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }

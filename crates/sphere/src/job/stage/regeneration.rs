@@ -1,6 +1,6 @@
-//! What of a stage is made again when a node or a bucket is lost (`docs/paths/job.md`, "When results are lost"). It
-//! decides which buckets are still needed, which pieces are sent again, and which tasks are done again because no node
-//! kept theirs. It never says what is lost: [`recovery`](crate::job) does, stage by stage.
+//! What of a stage is made again when a node or a bucket is lost (`docs/paths/job-lost-results.md`). It decides which
+//! buckets are still needed, which pieces are sent again, and which tasks are done again because no node kept theirs.
+//! It never says what is lost: [`recovery`](crate::job) does, stage by stage.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
-//! How fast the tasks of a stage go, and which attempts are so slow that another is likely to end first (Sector/Sphere
-//! paper, 3.5.2). It never judges before one task of the stage is done: there is nothing to compare with, and a silent
-//! SPE is given up anyway.
+//! After how long an attempt is so slow that another is likely to end first (Sector/Sphere paper, 3.5.2). It compares
+//! with the other tasks of the stage. It never judges before one of them is done: there is nothing to compare with, and
+//! a silent SPE is given up anyway.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use std::time::Duration;
 /// So an attempt gets a rival only under two conditions. It has taken twice as long as others took for as many bytes,
 /// and it is not about to end either.
 #[derive(Debug, Default)]
-pub(crate) struct StragglerDetector {
+pub(crate) struct SlowThreshold {
     tasks: u64,
     bytes: u64,
     time: Duration,
 }
 
-impl StragglerDetector {
+impl SlowThreshold {
     /// A task of so many bytes took so long.
     pub(crate) fn note(&mut self, bytes: u64, time: Duration) {
         self.tasks += 1;
@@ -59,28 +59,28 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn pace() -> StragglerDetector {
-        let mut pace = StragglerDetector::default();
-        pace.note(999, seconds(10));
-        pace.note(999, seconds(10));
-        pace
+    fn threshold() -> SlowThreshold {
+        let mut threshold = SlowThreshold::default();
+        threshold.note(999, seconds(10));
+        threshold.note(999, seconds(10));
+        threshold
     }
 
     #[test]
     fn nothing_is_slow_before_a_task_is_done() {
-        assert_eq!(StragglerDetector::default().slow_after(100, 0), None);
+        assert_eq!(SlowThreshold::default().slow_after(100, 0), None);
     }
 
     #[test]
     fn an_attempt_that_stands_still_is_slow_after_twice_the_time_of_others() {
-        assert_eq!(pace().slow_after(999, 0), Some(seconds(20)));
-        assert_eq!(pace().slow_after(1_999, 0), Some(seconds(40)));
-        assert_eq!(pace().slow_after(0, 0), Some(SLOW_MIN), "an empty one ends soon");
+        assert_eq!(threshold().slow_after(999, 0), Some(seconds(20)));
+        assert_eq!(threshold().slow_after(1_999, 0), Some(seconds(40)));
+        assert_eq!(threshold().slow_after(0, 0), Some(SLOW_MIN), "an empty one ends soon");
     }
 
     #[test]
     fn an_attempt_that_is_nearly_through_is_left_alone() {
-        assert!(pace().slow_after(999, 900).unwrap() > seconds(90));
-        assert!(pace().slow_after(999, 5_000).unwrap() > seconds(10_000), "it reads beyond its end");
+        assert!(threshold().slow_after(999, 900).unwrap() > seconds(90));
+        assert!(threshold().slow_after(999, 5_000).unwrap() > seconds(10_000), "it reads beyond its end");
     }
 }

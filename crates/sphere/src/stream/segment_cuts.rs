@@ -14,7 +14,8 @@ use crate::{
 /// **Lines.** A file of lines is cut without being read, so a cut may fall into a line. One rule gives each line to
 /// exactly one segment: *a segment `[from, until)` owns the lines that **start** in it*. A line starts at byte 0 and
 /// after every `\n`. So the SPE looks for the first line start at or after `from`, for which it needs byte `from - 1`.
-/// It reads on past `until` to the end of its last line. [`lines_owned`] is that rule over the bytes of the file.
+/// It reads on past `until` to the end of its last line. The SPE keeps this rule, in
+/// `crates/spe/src/child/owned_lines.rs`.
 ///
 /// **Marks.** Some files are cut only at their [marks](crate::stream::FileLayout::split_points), which the driver
 /// knows. These are a file whose records are found by an index, a Parquet file, and files of several streams that are
@@ -156,23 +157,6 @@ fn bounded(segments: &[Segment]) -> Result<(), SphereError> {
     Ok(())
 }
 
-/// The bytes of the lines that segment `[from, until)` owns, as `(first byte, first byte no longer owned)`, where
-/// `file` is the whole file. Both are equal when no line starts in the segment.
-pub fn lines_owned(file: &[u8], from: u64, until: u64) -> (u64, u64) {
-    let line_start = |at: u64| -> u64 {
-        let at = usize::try_from(at).unwrap_or(usize::MAX);
-        if at == 0 {
-            return 0;
-        }
-        if at >= file.len() {
-            return file.len() as u64;
-        }
-        // Byte `at - 1` decides whether a line starts at `at` itself.
-        file[at - 1..].iter().position(|byte| *byte == b'\n').map_or(file.len(), |found| at + found) as u64
-    };
-    (line_start(from), line_start(until))
-}
-
 /// Into how many equal parts a file of `units` units is cut. None is larger than the nominal size if that leaves them
 /// at least S_min. None is ever larger than S_max unless a single unit is.
 fn part_count(units: u64, unit_bytes: u64, nominal_bytes: u64, bounds: (u64, u64)) -> u64 {
@@ -193,7 +177,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::Arc;
 
-    use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
+    use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
     use protocol::SliceId;
 
     use super::*;
@@ -248,19 +232,6 @@ mod tests {
     fn an_empty_file_has_a_segment_only_where_it_is_a_record() {
         let stream = files(&[(0, RecordFraming::Fixed(10)), (0, RecordFraming::Lines), (0, RecordFraming::File)]);
         assert_eq!(cuts(&stream, 3, (1, 10)), [(2, 0, 0)]);
-    }
-
-    #[test]
-    fn a_line_belongs_to_the_segment_in_which_it_starts() {
-        let text = b"ab\ncd\n\nefgh";
-        assert_eq!(lines_owned(text, 0, 3), (0, 3));
-        assert_eq!(lines_owned(text, 0, 2), (0, 3), "the line that starts before the cut is read to its end");
-        assert_eq!(lines_owned(text, 2, 3), (3, 3), "no line starts at byte 2");
-        assert_eq!(lines_owned(text, 3, 4), (3, 6), "a line that starts right at the cut is owned");
-        assert_eq!(lines_owned(text, 6, 7), (6, 7), "an empty line is a line");
-        assert_eq!(lines_owned(text, 8, 11), (11, 11));
-        assert_eq!(lines_owned(text, 7, 11), (7, 11), "the last line may lack its end");
-        assert_eq!(lines_owned(b"", 0, 0), (0, 0));
     }
 
     /// A file with records of these lengths, marked at each, and one beside it with records of other lengths.
@@ -378,22 +349,6 @@ mod tests {
             for segment in cut(&stream, 64, (min, 2 * min)).unwrap() {
                 prop_assert!(segment.bytes >= min.min(bytes), "{segment:?}");
             }
-        }
-
-        #[test]
-        fn every_line_is_owned_once_whatever_the_cuts(
-            text in prop::collection::vec(prop_oneof![3 => any::<u8>(), 1 => proptest::prelude::Just(b'\n')], 0..200), spes in 1..40_u32,
-        ) {
-            let stream = files(&[(text.len() as u64, RecordFraming::Lines)]);
-            let mut joined = Vec::new();
-            for segment in cut(&stream, spes, (1, 64)).unwrap() {
-                let (from, until) = lines_owned(&text, segment.from, segment.until);
-                prop_assert!(from <= until);
-                let owned = &text[from as usize..until as usize];
-                prop_assert!(owned.is_empty() || from == 0 || text[from as usize - 1] == b'\n', "starts with a line");
-                joined.extend_from_slice(owned);
-            }
-            prop_assert_eq!(joined, text);
         }
     }
 }

@@ -1,26 +1,38 @@
-//! Checks whether open sessions may continue. Every few seconds the security server is asked whose accounts have
-//! changed, and then whether their sessions still hold. Serves revocation (docs/paths/login.md). While the security
-//! server cannot be reached, no session is ended here: an unanswered question never ends one before its own time.
+//! Ends clients' sessions: those that were logged out or idle, that have run out, or whose account has changed. Every
+//! few seconds the security server is asked whose accounts have changed, and then whether their sessions still hold
+//! (docs/paths/login.md). An unanswered question never ends a session before its own time: while the security server
+//! cannot be reached, open sessions stay open.
 
 use std::time::Duration;
 
 use protocol::{
-    NodeId, Now, Refusal, SessionId, UserName, limits,
+    Now, Refusal, SessionId,
     message::{
+        client_master::ClientReply,
         master_security::{AccountChanges, KnownUser, RECHECKED_MAX, SecurityReply, SecurityRequest},
-        node_master::{Order, Revocation},
     },
 };
 
 use crate::{
     Master,
     access::session_recheck::{MASTER_CALLER, MASTER_HEALTH_CALLER, RecheckedSession},
-    actions::MasterAction,
-    fleet::nodes::NodeKey,
-    replicas::orders::OrderKind,
+    actions::{MasterAction, SessionCaller},
 };
 
 impl Master {
+    /// The client logged out. Its tickets stay good for as long as they were given.
+    pub(crate) fn log_out(&mut self, now: Now, from: SessionCaller) {
+        self.access.sessions.close(now, from.session);
+        self.reply(from, ClientReply::Done);
+        self.actions.push_back(MasterAction::CloseSession(from.session));
+    }
+
+    /// Closes sessions of clients that asked nothing for long. Their tickets stay good.
+    pub(crate) fn end_idle_sessions(&mut self, now: Now) {
+        let idle = self.access.sessions.close_idle(now);
+        self.actions.extend(idle.into_iter().map(MasterAction::CloseSession));
+    }
+
     /// Asks whose accounts have changed, renews sessions in use, and ends those that have ended.
     pub(crate) fn recheck_sessions(&mut self, now: Now) {
         for session in self.access.sessions.ended(now) {
@@ -92,28 +104,6 @@ impl Master {
         self.actions.push_back(MasterAction::AskSecurity { to: MASTER_CALLER, request: SecurityRequest::StruckOff });
     }
 
-    /// Tells the nodes whose certificates are worthless, if that has changed.
-    fn note_struck_off(&mut self, names: Vec<NodeId>) {
-        if self.access.session_recheck.struck_off.as_ref() == Some(&names) {
-            return;
-        }
-        tracing::info!(machines = names.len(), "the list of machines that were struck off has changed");
-        self.access.session_recheck.struck_off = Some(names);
-        let nodes: Vec<_> = self.fleet.nodes.iter().map(|(key, _)| key).collect();
-        nodes.into_iter().for_each(|node| self.tell_struck_off(node));
-    }
-
-    fn tell_struck_off(&mut self, node: NodeKey) {
-        if let Some(order) = self.struck_off_order() {
-            self.order_now(node, OrderKind::StruckOff, order);
-        }
-    }
-
-    /// The order that tells a node of struck-off machines; nothing before the security server has reported.
-    pub(crate) fn struck_off_order(&self) -> Option<Order> {
-        self.access.session_recheck.struck_off.clone().map(Order::StruckOff)
-    }
-
     /// Asks for the next sessions in line, a batch at a time.
     fn send_recheck(&mut self) {
         if !self.access.session_recheck.asked.is_empty() {
@@ -168,55 +158,6 @@ impl Master {
         self.actions.push_back(MasterAction::CloseSession(session));
         self.revoke(now, user);
     }
-
-    /// Makes a user's present tickets worthless. Other sessions of the user ask for new ones.
-    fn revoke(&mut self, now: Now, user: UserName) {
-        let revocation = Revocation { user, last_ticket: self.access.tickets.last() };
-        let is_told = |(_, told, _): &(u64, Revocation, Duration)| *told == revocation;
-        if self.access.session_recheck.recent.iter().any(is_told) {
-            return;
-        }
-        self.access.session_recheck.last_revocation += 1;
-        let number = self.access.session_recheck.last_revocation;
-        let nodes: Vec<_> = self.fleet.nodes.iter().map(|(key, _)| key).collect();
-        for node in nodes {
-            self.order_now(node, OrderKind::Revoke(number), Order::Revoke(revocation.clone()));
-        }
-        self.access.session_recheck.recent.push_back((number, revocation, now.monotonic + TOLD_FOR));
-    }
-
-    /// A node came back, perhaps without memory: it is told of recent revocations and struck-off machines.
-    pub(crate) fn resend_revocations(&mut self, node: NodeKey) {
-        self.tell_struck_off(node);
-        for (number, revocation, _) in self.access.session_recheck.recent.clone() {
-            self.order_now(node, OrderKind::Revoke(number), Order::Revoke(revocation));
-        }
-    }
-
-    /// A node did not acknowledge a revocation. It is told again later, never at once. If the failure comes at once
-    /// too, the master would do nothing else.
-    pub(crate) fn retry_revocation_later(&mut self, at: Duration, node: NodeKey, number: u64) {
-        self.access.session_recheck.unacknowledged.insert((at, node, number));
-    }
-
-    /// Repeats unacknowledged revocations. They bypass the nodes' queues: a revocation waits for no other order.
-    fn retry_revocations(&mut self, now: Now) {
-        while let Some(&(at, node, number)) = self.access.session_recheck.unacknowledged.first()
-            && at <= now.monotonic
-        {
-            self.access.session_recheck.unacknowledged.pop_first();
-            let revocation = self
-                .access
-                .session_recheck
-                .recent
-                .iter()
-                .find(|(of, ..)| *of == number)
-                .map(|(_, told, _)| told.clone());
-            if let Some(revocation) = revocation {
-                self.order_now(node, OrderKind::Revoke(number), Order::Revoke(revocation));
-            }
-        }
-    }
 }
 
 /// How often that is asked: disks fill slowly.
@@ -234,7 +175,3 @@ const RENEWAL_EVERY: Duration = Duration::from_secs(60);
 
 /// How long before its end a session is checked.
 const RENEW_AHEAD: Duration = Duration::from_secs(5 * 60);
-
-/// How long joining nodes are told of a revocation: until every earlier ticket has expired, and as long again for
-/// clocks that differ.
-const TOLD_FOR: Duration = limits::TICKET_LIFE.saturating_mul(2);

@@ -1,6 +1,6 @@
-//! The answers of changes that are made once. Serves clients that lost their session, or their master, before an answer
-//! came: they ask again under the same number. An answer is saved with the change itself. A refusal changed nothing, and
-//! is never remembered.
+//! Finds requests that were made before, so that each change is made once. Serves clients that lost their session, or
+//! their master, before an answer came: they ask again under the same number and get the first answer. It is saved with
+//! the change itself. A refusal changed nothing, and is never remembered.
 
 use std::{
     collections::{BTreeMap, VecDeque},

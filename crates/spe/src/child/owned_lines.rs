@@ -4,13 +4,18 @@
 
 use std::io;
 
-/// The first offset at or after `at` where a line starts, or `file_bytes` if there is none. `read_at` fills a buffer
-/// from an offset in the file.
-pub(super) fn line_start(
-    at: u64,
+/// The bytes of the lines that a segment owns: their first one, and the first one that is no longer part of them. Both
+/// are equal when no line starts in the segment. `read_at` fills a buffer from an offset in the file.
+pub(super) fn owned_lines(
+    (from, until): (u64, u64),
     file_bytes: u64,
     read_at: &mut dyn FnMut(&mut [u8], u64) -> io::Result<()>,
-) -> io::Result<u64> {
+) -> io::Result<(u64, u64)> {
+    Ok((line_start(from, file_bytes, read_at)?, line_start(until, file_bytes, read_at)?))
+}
+
+/// The first offset at or after `at` where a line starts, or `file_bytes` if there is none.
+fn line_start(at: u64, file_bytes: u64, read_at: &mut dyn FnMut(&mut [u8], u64) -> io::Result<()>) -> io::Result<u64> {
     if at == 0 || at >= file_bytes {
         return Ok(at.min(file_bytes));
     }
@@ -39,13 +44,48 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn start(file: &[u8], at: u64) -> u64 {
-        line_start(at, file.len() as u64, &mut |buffer, place| {
+    fn owned(file: &[u8], from: u64, until: u64) -> (u64, u64) {
+        owned_lines((from, until), file.len() as u64, &mut |buffer, place| {
             let place = place as usize;
             buffer.copy_from_slice(&file[place..place + buffer.len()]);
             Ok(())
         })
         .unwrap()
+    }
+
+    fn start(file: &[u8], at: u64) -> u64 {
+        owned(file, at, at).0
+    }
+
+    #[test]
+    fn a_line_belongs_to_the_segment_in_which_it_starts() {
+        let text = b"ab\ncd\n\nefgh";
+        assert_eq!(owned(text, 0, 3), (0, 3));
+        assert_eq!(owned(text, 0, 2), (0, 3), "the line that starts before the cut is read to its end");
+        assert_eq!(owned(text, 2, 3), (3, 3), "no line starts at byte 2");
+        assert_eq!(owned(text, 3, 4), (3, 6), "a line that starts right at the cut is owned");
+        assert_eq!(owned(text, 6, 7), (6, 7), "an empty line is a line");
+        assert_eq!(owned(text, 8, 11), (11, 11));
+        assert_eq!(owned(text, 7, 11), (7, 11), "the last line may lack its end");
+        assert_eq!(owned(b"", 0, 0), (0, 0));
+    }
+
+    #[test]
+    fn every_line_is_owned_once_whatever_the_cuts() {
+        // All texts of seven bytes that are line ends or not, and all places of two cuts.
+        for pattern in 0..1_u8 << 7 {
+            let text: Vec<u8> = (0..7).map(|bit| if (pattern >> bit) & 1 == 1 { b'\n' } else { b'x' }).collect();
+            for (first, second) in (0..=7).flat_map(|first| (first..=7).map(move |second| (first, second))) {
+                let mut joined = Vec::new();
+                for (from, until) in [(0, first), (first, second), (second, 7)] {
+                    let (from, until) = owned(&text, from, until);
+                    let part = &text[from as usize..until as usize];
+                    assert!(part.is_empty() || from == 0 || text[from as usize - 1] == b'\n', "starts with a line");
+                    joined.extend_from_slice(part);
+                }
+                assert_eq!(joined, text, "cut at {first} and {second}");
+            }
+        }
     }
 
     #[test]

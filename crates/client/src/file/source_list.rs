@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::{Client, ClientError};
 
 /// The sources of one slice.
-pub(crate) struct Sources {
+pub(crate) struct SourceList {
     path: SectorPath,
     slice: SliceId,
     known: Mutex<Known>,
@@ -27,7 +27,7 @@ struct Known {
     asked: Instant,
 }
 
-impl Sources {
+impl SourceList {
     /// As the master has just named them.
     pub(crate) fn new(path: SectorPath, slice: SliceId, list: Vec<Source>) -> Self {
         let known = Known { list: list.into(), asked: Instant::now() };
