@@ -35,7 +35,11 @@ pub(crate) async fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failu
         clock(clock_is_synchronised()),
     ]);
     for folder in &folders {
-        findings.extend(disk(folder));
+        // The folder of `sector up` is made when it is first needed. One that was named should be there.
+        match !doctor.folders.is_empty() && !folder.exists() {
+            true => findings.push(missing(folder)),
+            false => findings.extend(disk(folder)),
+        }
     }
     findings.extend(shared_file_systems(&folders));
     findings.push(sandbox(probe_sandbox().await));
@@ -146,6 +150,11 @@ fn clock(synchronised: Option<bool>) -> Finding {
 }
 
 /// Free space, whether the folder is writable, and how long a sync takes.
+fn missing(folder: &Path) -> Finding {
+    let advice = "mount its disk, make the folder, or look at how the name is written".into();
+    Finding::warning("disk", format!("{}: it is not there", folder.display()), advice)
+}
+
 fn disk(folder: &Path) -> Vec<Finding> {
     let there = existing(folder);
     let shown = folder.display();
@@ -188,7 +197,7 @@ fn sync_time(folder: &Path, median: Option<Duration>) -> Finding {
 
 /// Folders that should be on disks of their own and are not.
 fn shared_file_systems(folders: &[PathBuf]) -> Vec<Finding> {
-    let device = |folder: &PathBuf| stat(existing(folder)).ok().map(|found| found.st_dev);
+    let device = |folder: &PathBuf| stat(folder.as_path()).ok().map(|found| found.st_dev);
     let mut findings = Vec::new();
     for (at, folder) in folders.iter().enumerate() {
         let Some(other) = folders[..at].iter().find(|other| device(other).is_some() && device(other) == device(folder))
