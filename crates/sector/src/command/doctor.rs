@@ -34,13 +34,11 @@ pub(crate) async fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failu
         memory(available_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())),
         clock(clock_is_synchronised()),
     ]);
-    for folder in &folders {
-        // The folder of `sector up` is made when it is first needed. One that was named should be there.
-        match !doctor.folders.is_empty() && !folder.exists() {
-            true => findings.push(missing(folder)),
-            false => findings.extend(disk(folder)),
-        }
-    }
+    // The folder of `sector up` is made when it is first needed. One that was named should be there.
+    let (absent, folders): (Vec<_>, Vec<_>) =
+        folders.into_iter().partition(|folder| !doctor.folders.is_empty() && !folder.exists());
+    findings.extend(absent.iter().map(|folder| missing(folder)));
+    findings.extend(folders.iter().flat_map(|folder| disk(folder)));
     findings.extend(shared_file_systems(&folders));
     findings.push(sandbox(probe_sandbox().await));
     findings.push(function_memory(MemoryBound::detect(&SandboxSettings::default())));
@@ -197,7 +195,7 @@ fn sync_time(folder: &Path, median: Option<Duration>) -> Finding {
 
 /// Folders that should be on disks of their own and are not.
 fn shared_file_systems(folders: &[PathBuf]) -> Vec<Finding> {
-    let device = |folder: &PathBuf| stat(folder.as_path()).ok().map(|found| found.st_dev);
+    let device = |folder: &PathBuf| stat(existing(folder)).ok().map(|found| found.st_dev);
     let mut findings = Vec::new();
     for (at, folder) in folders.iter().enumerate() {
         let Some(other) = folders[..at].iter().find(|other| device(other).is_some() && device(other) == device(folder))
