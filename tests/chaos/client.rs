@@ -138,7 +138,7 @@ impl Clients {
             let _ =
                 writeln!(record, "{:.3} {:.3} {} {} {is_clean} {work:?}", span[0], span[1], work.name(), ended.code);
         }
-        if ended.code == 5 {
+        if [5, 8].contains(&ended.code) {
             self.rests_until = Some(Instant::now() + REST);
         }
         let wrong = ledger.wrong.len();

@@ -266,7 +266,7 @@ fn a_backup_that_is_broken_off_or_finds_no_room_leaves_nothing_behind() {
     let status = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
     let ended = ended(child.wait_with_output().unwrap());
-    assert!(ended.code == 1 && ended.errors.contains("nothing half-done is left"), "{ended:?}");
+    assert!(ended.code == 130 && ended.errors.contains("nothing half-done is left"), "{ended:?}");
     assert_eq!(fs::read_dir(&backups).unwrap().count(), 0);
 
     // One that was killed is swept away by the next.

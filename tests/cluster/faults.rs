@@ -49,7 +49,7 @@ fn an_interrupted_put_gives_its_lease_back() {
     child.stdin.as_mut().unwrap().write_all(&random_bytes(3 << 20)).unwrap();
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(interrupted.success());
-    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(child.wait().unwrap().code(), Some(130), "as a shell expects after Ctrl-C");
     let file = cloud.file("whole", "whole");
     cloud.ok(&["put", file.to_str().unwrap(), "/half"]);
     assert_eq!(cloud.ok(&["cat", "/half"]), "whole");

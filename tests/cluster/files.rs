@@ -58,7 +58,8 @@ fn a_folder_goes_in_and_comes_out_with_its_shape() {
         cloud.file(name, name);
     }
     cloud.fails(2, &["put", "tree", "/"]);
-    cloud.ok(&["put", "-r", "tree", "/"]);
+    fs::create_dir_all(cloud.folder().join("tree/empty/inner")).unwrap();
+    cloud.ok(&["put", "-r", "tree", "/tree"]);
     cloud.ok(&["put", "-r", "tree", "/other"]);
     assert_eq!(cloud.ok(&["find", "/tree"]), "/tree/a.txt\n/tree/sub/b.txt\n/tree/sub/deep/c.txt\n");
     assert_eq!(cloud.ok(&["find", "/other/**/*.txt"]).lines().count(), 3);
@@ -66,12 +67,23 @@ fn a_folder_goes_in_and_comes_out_with_its_shape() {
     for name in ["a.txt", "sub/b.txt", "sub/deep/c.txt"] {
         assert_eq!(fs::read_to_string(cloud.folder().join("back").join(name)).unwrap(), format!("tree/{name}"));
     }
+    assert!(cloud.folder().join("back/empty/inner").is_dir(), "empty folders too");
     let du = cloud.json(&["du", "/tree"]);
     assert_eq!((du[0]["files"].as_u64(), du[0]["bytes"].as_u64()), (Some(3), Some(10 + 14 + 19)));
-    // Again: nothing is sent twice, nothing changes.
-    let version = cloud.json(&["stat", "/tree/a.txt"])["version"].clone();
-    cloud.ok(&["put", "-r", "tree", "/"]);
+    // Again: nothing is sent twice, nothing changes, and nothing nests, however the destination is written.
+    let (all, version) = (cloud.ok(&["ls", "-R", "/"]), cloud.json(&["stat", "/tree/a.txt"])["version"].clone());
+    for [verb, from, to] in [
+        ["put", "tree", "/tree"],
+        ["put", "tree/", "/tree/"],
+        ["put", "tree", "/other"],
+        ["cp", "/tree", "/other/"],
+        ["get", "/tree", "back"],
+    ] {
+        assert_eq!(cloud.json(&[verb, "-r", from, to])["skipped"], 3, "{verb} {from} {to}");
+    }
+    assert_eq!(cloud.ok(&["ls", "-R", "/"]), all);
     assert_eq!(cloud.json(&["stat", "/tree/a.txt"])["version"], version);
+    assert_eq!(fs::read_dir(cloud.folder().join("back")).unwrap().count(), 3);
 }
 
 #[test]

@@ -149,7 +149,7 @@ impl Machines {
             if child.try_wait().unwrap().is_some() {
                 child = begin();
             }
-            (self.run(&again).code == 4).then_some(())
+            (self.run(&again).code == 8).then_some(())
         });
         let input = child.stdin.take().unwrap();
         Upload { child, input, profile: profile.to_owned(), path: path.to_owned() }

@@ -7,6 +7,7 @@ mod accounts;
 mod applications;
 mod backup;
 mod chaos;
+mod command_line;
 mod copies;
 mod counters;
 mod detached;

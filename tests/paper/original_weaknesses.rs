@@ -204,7 +204,7 @@ fn many_copies_that_are_too_many_at_once_are_removed_and_the_master_goes_on() {
     for number in 0..300 {
         cloud.file(&format!("many/{number}"), format!("{number}"));
     }
-    cloud.ok(&["put", "-r", "--copies", "2", "many", "/"]);
+    cloud.ok(&["put", "-r", "--copies", "2", "many", "/many"]);
     cloud.until("all have their copies", |cloud| cloud.run(&["health"]).code == 0);
     cloud.kill("node-1");
     let on_two = |cloud: &Roles, nodes: &[&str]| {

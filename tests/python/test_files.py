@@ -266,6 +266,20 @@ def test_a_folder_that_goes_up_again_sends_only_what_is_new(cloud: sector.Cloud,
     assert set(after) == {"a", "b"} and after["a"] == before["a"] and after["b"] != before["b"]
 
 
+def test_a_folder_goes_by_the_rule_of_the_command_line(cloud: sector.Cloud, folder: str, tmp_path: Path) -> None:
+    (tmp_path / "empty" / "inner").mkdir(parents=True)
+    (tmp_path / "a").write_bytes(b"a")
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "tab\tname").write_bytes(b"b")
+    for _ in range(2):
+        with pytest.raises(ValueError, match="control"):
+            cloud.put(tmp_path, f"{folder}/up", recursive=True, follow=True)
+    assert sorted(entry.name for entry in cloud.ls(f"{folder}/up")) == ["a", "empty", "link"]
+    assert cloud.stat(f"{folder}/up/empty/inner").is_folder
+    cloud.get(f"{folder}/up", tmp_path / "down", recursive=True)
+    assert (tmp_path / "down" / "empty" / "inner").is_dir() and (tmp_path / "down" / "link").read_bytes() == b"a"
+
+
 def test_a_file_that_fails_holds_up_no_other_and_all_failures_are_told(
     cloud: sector.Cloud, folder: str, tmp_path: Path
 ) -> None:

@@ -57,7 +57,8 @@ pub(crate) fn clippy() -> Result<(), String> {
 /// Writes the pages that are generated from the code.
 pub(crate) fn write_references() -> Result<(), String> {
     let mut command = cargo();
-    command.args(["test", "--quiet", "--package", "sector-daemon", "reference"]).env("UPDATE_REFERENCE", "1");
+    let packages = ["sector-daemon", "sector", "sector-oct"].into_iter().flat_map(|package| ["--package", package]);
+    command.args(["test", "--quiet"]).args(packages).arg("reference").env("UPDATE_REFERENCE", "1");
     shell::run(command)?;
     promises::write()
 }

@@ -185,6 +185,7 @@ class Session:
         path: str,
         *,
         recursive: bool,
+        follow: bool,
         records: str | None,
         copies: int | None,
         awaited: bool,

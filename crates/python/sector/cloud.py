@@ -219,19 +219,27 @@ class Cloud:
         path: CloudPath,
         *,
         recursive: bool = False,
+        follow: bool = False,
         records: str | None = None,
         copies: int | None = None,
     ) -> list[_native.Entry]:
-        """Uploads a local file to `path`, or with `recursive` a folder's files to below it. Gives the files in the cloud.
+        """Uploads a local file to `path`, or with `recursive` what a folder holds. Gives the files in the cloud.
 
         A file that is there with the same bytes is not sent again. An upload that breaks off is tried again, and goes on
         where it was, also in a later call. A file that fails holds up no other: the first error is raised at the end, and
-        its notes say which others failed. What is no ordinary file is left out, with a warning.
+        its notes say which others failed. What is no ordinary file is left out, with a warning; with `follow`, what links
+        point at goes in their place. Empty folders are made.
         """
         entries, left_out = cast(
             "tuple[list[_native.Entry], list[Path]]",
             self._session.upload(
-                os.fspath(local), _path(path), recursive=recursive, records=records, copies=copies, awaited=False
+                os.fspath(local),
+                _path(path),
+                recursive=recursive,
+                follow=follow,
+                records=records,
+                copies=copies,
+                awaited=False,
             ),
         )
         for item in left_out:

@@ -16,7 +16,7 @@ use std::{
 use client::{
     Client, Condition, GetOptions, Profile, PutOptions, RecordFraming, SectorPath,
     job::IndexedRecords,
-    tree::{self, DownloadPlan, ExistingFiles, TransferredFile, TreeObserver, TreeOutcome, UploadPlan},
+    tree::{self, DownloadPlan, ExistingFiles, LocalLinks, TransferredFile, TreeObserver, TreeOutcome, UploadPlan},
 };
 use pyo3::{Bound, PyAny, PyResult, Python, exceptions::PyValueError, pyclass, pyfunction, pymethods};
 use tokio::{sync::OnceCell, task::spawn_blocking};
@@ -140,9 +140,9 @@ impl Session {
         self.call(py, awaited, async move |cloud| Ok(Entry::from(cloud.copy(&from, &to, &options, &|_| ()).await?)))
     }
 
-    /// Uploads a local file or, with `recursive`, the files of a folder. Gives the files in the cloud, and the local
-    /// paths that were left out because they are no ordinary files.
-    #[pyo3(signature = (local, path, *, recursive, records, copies, awaited))]
+    /// Uploads a local file or, with `recursive`, what a folder holds. Gives the files in the cloud, and the local paths
+    /// that were left out because they are no ordinary files.
+    #[pyo3(signature = (local, path, *, recursive, follow, records, copies, awaited))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn upload<'py>(
         &self,
@@ -150,15 +150,17 @@ impl Session {
         local: PathBuf,
         path: &str,
         recursive: bool,
+        follow: bool,
         records: Option<&str>,
         copies: Option<u8>,
         awaited: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
         let options = put_options(records, copies, false)?;
+        let links = if follow { LocalLinks::Follow } else { LocalLinks::LeaveOut };
         self.call(py, awaited, async move |cloud| {
             // The folders are read by a thread that may wait for the disk.
-            let planning = spawn_blocking(move || UploadPlan::exactly(&local, &path, recursive)).await;
+            let planning = spawn_blocking(move || UploadPlan::exactly(&local, &path, recursive, links)).await;
             let plan = planning.map_err(|_| Failure::Closed("the process is ending".into()))??;
             let left_out = plan.left_out().to_vec();
             let outcome = tree::upload(&cloud, plan, &options, &unobserved()).await;

@@ -22,14 +22,14 @@ use crate::arguments::Arguments;
 pub(crate) fn become_program(words: &[OsString], global: &Global) -> ExitCode {
     let Some((name, arguments)) = words.split_first() else { return ExitCode::FAILURE };
     let own = env::current_exe().ok();
-    let Some(file) = find(name, &folders(own.as_deref())) else { return report_missing(name) };
+    let Some(file) = find(name, &folders(own.as_deref())) else { return report_missing(name, global.json) };
     let mut command = Command::new(&file);
     command.args(global.words()).args(arguments);
     if let Some(own) = own {
         command.env(OWN_PROGRAM, own);
     }
     let error = command.exec();
-    Failure::local("run", &file, &error).report()
+    Failure::local("run", &file, &error).report(global.json)
 }
 
 /// Where programs are looked for, in this order.
@@ -58,7 +58,7 @@ fn program_name(name: &OsStr) -> OsString {
 }
 
 /// Says what is missing and how to get it; of an unknown name, what was probably meant.
-fn report_missing(name: &OsStr) -> ExitCode {
+fn report_missing(name: &OsStr, json: bool) -> ExitCode {
     let program = program_name(name);
     if let Some(known) = APPLICATIONS.iter().find(|known| known.name == name) {
         let Application { name, install, .. } = known;
@@ -67,7 +67,7 @@ fn report_missing(name: &OsStr) -> ExitCode {
             "`sector {name}` needs the program `{program}`, which is neither beside `sector` nor on PATH; \
              install it from a copy of the sources: `{install}`"
         );
-        return Failure::new(Reason::NotFound, message).report();
+        return Failure::new(Reason::NotFound, message).report(json);
     }
     let Err(error) = built_in().try_get_matches_from([OsStr::new("sector"), name]) else {
         return ExitCode::from(Status::Usage.exit_code());

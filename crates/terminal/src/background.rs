@@ -12,7 +12,7 @@ use std::{
 use daemon::ready;
 use protocol::Reason;
 
-use crate::{Failure, show};
+use crate::{Failure, exit_code, show};
 
 /// Runs this program with `words` in the background. Prints its ready line, or reports why it did not get ready.
 pub fn start(words: &[impl AsRef<OsStr>], what: &str, log: &Path) -> Result<(), Failure> {
@@ -49,9 +49,9 @@ pub fn leave_terminal() {
 
 /// A reason that ends a command with this exit code.
 pub fn reason_of(code: i32) -> Reason {
-    use Reason::{Corrupt, Exists, Failed, Invalid, NoRight, NotFound, Unavailable};
-    let all = [Invalid, NotFound, NoRight, Unavailable, Corrupt, Exists];
-    all.into_iter().find(|reason| i32::from(reason.status().exit_code()) == code).unwrap_or(Failed)
+    use Reason::{Busy, Corrupt, Exists, Failed, Invalid, NoRight, NotFound, Unavailable};
+    let all = [Invalid, NotFound, NoRight, Unavailable, Corrupt, Exists, Busy];
+    all.into_iter().find(|reason| i32::from(exit_code::of(*reason)) == code).unwrap_or(Failed)
 }
 
 /// Set for a process in the background.

@@ -1,13 +1,18 @@
-//! How a command ends when it does not succeed: one sentence on standard error, and the contract's exit code. It
-//! never writes to standard output.
+//! How a command ends when it does not succeed: one sentence on standard error, and the contract's exit code. With
+//! `--json` a document says the same. It never follows a document of results with another one.
 
 use std::{fmt, io, process::ExitCode};
 
 use client::{ClientError, reason_of};
 use daemon::DaemonError;
 use protocol::{Reason, Refusal};
+use serde::Serialize;
 
-use crate::{safe_text::sanitize, say};
+use crate::{
+    exit_code::{self, reason_name},
+    safe_text::sanitize,
+    say, show,
+};
 
 /// A command's failure.
 #[derive(Debug)]
@@ -16,12 +21,41 @@ pub struct Failure {
     pub reason: Reason,
     /// One sentence that says what to do; empty if everything was printed already.
     pub message: String,
+    /// The path that it is about, where there is one.
+    path: Option<String>,
+    /// Whether the sentence was printed when it happened.
+    is_printed: bool,
+    /// The exit code of a command that a signal ended.
+    signal_code: Option<u8>,
 }
 
 impl Failure {
     /// A failure for `reason`.
     pub fn new(reason: Reason, sentence: impl Into<String>) -> Self {
-        Self { reason, message: sentence.into() }
+        Self { reason, message: sentence.into(), path: None, is_printed: false, signal_code: None }
+    }
+
+    /// A command that a person stopped at its question.
+    pub fn interrupted(sentence: impl Into<String>) -> Self {
+        Self::failed(sentence).ended_by(crate::program::INTERRUPT_CODE)
+    }
+
+    /// The same, about this path.
+    #[must_use]
+    pub fn about(self, path: impl fmt::Display) -> Self {
+        Self { path: Some(path.to_string()), ..self }
+    }
+
+    /// The same, after a signal with which the command ends with `code`.
+    #[must_use]
+    pub(crate) fn ended_by(self, code: u8) -> Self {
+        Self { signal_code: Some(code), ..self }
+    }
+
+    /// The same, after its sentence was printed: the program that ends with it does not say it again.
+    #[must_use]
+    pub fn printed(self) -> Self {
+        Self { is_printed: true, ..self }
     }
 
     /// A failure without a more specific reason.
@@ -39,13 +73,35 @@ impl Failure {
         Self::new(reason_of(error), format!("cannot {what} `{}`: {error}", file.display()))
     }
 
-    /// Prints it on standard error and returns the exit code.
-    pub fn report(&self) -> ExitCode {
-        if !self.message.is_empty() {
+    /// Prints it on standard error, and as JSON where that is asked for and nothing stands on standard output yet.
+    /// Returns the exit code.
+    pub fn report(&self, json: bool) -> ExitCode {
+        self.say();
+        if json && !show::has_output() {
+            show::document(&serde_json::json!({ "error": self.view() }));
+        }
+        ExitCode::from(self.signal_code.unwrap_or_else(|| exit_code::of(self.reason)))
+    }
+
+    /// As JSON, for a list of failures in a document.
+    pub fn view(&self) -> FailureView {
+        let reason = if self.signal_code.is_some() { "interrupted" } else { reason_name(self.reason) };
+        FailureView { reason, message: self.message.clone(), path: self.path.clone() }
+    }
+
+    fn say(&self) {
+        if !self.message.is_empty() && !self.is_printed {
             say!("sector: {}", sanitize(&self.message));
         }
-        ExitCode::from(self.reason.status().exit_code())
     }
+}
+
+/// A failure as JSON (contract: `error`).
+#[derive(Clone, Debug, Serialize)]
+pub struct FailureView {
+    reason: &'static str,
+    message: String,
+    path: Option<String>,
 }
 
 impl fmt::Display for Failure {
@@ -65,7 +121,16 @@ impl From<&ClientError> for Failure {
         // A command that names a folder where it needs a file is used wrongly (2). Nothing exists in the place of
         // something else, as exit code 7 would say.
         let is_misuse = matches!(error, ClientError::IsFolder { .. } | ClientError::IsLocalFolder { .. });
-        Self::new(if is_misuse { Reason::Invalid } else { error.reason() }, error.to_string())
+        let failure = Self::new(if is_misuse { Reason::Invalid } else { error.reason() }, error.to_string());
+        match error {
+            ClientError::NoCopy { path, .. } | ClientError::Corrupt { path } | ClientError::IsFolder { path } => {
+                failure.about(path)
+            }
+            ClientError::File { file, .. } | ClientError::IsLocalFolder { folder: file } => {
+                failure.about(file.display())
+            }
+            _ => failure,
+        }
     }
 }
 
@@ -90,20 +155,20 @@ impl From<protocol::path::PathError> for Failure {
 /// Failures among many items. Each is printed when it happens, the rest goes on, and the first decides the exit code.
 #[derive(Default)]
 pub struct Failures {
-    first: Option<Reason>,
+    first: Option<Failure>,
 }
 
 impl Failures {
     /// Prints the failure of one item, if it failed.
     pub fn note(&mut self, result: Result<(), Failure>) {
         if let Err(failure) = result {
-            say!("sector: {}", sanitize(&failure.message));
-            self.first.get_or_insert(failure.reason);
+            failure.say();
+            self.first.get_or_insert(failure.printed());
         }
     }
 
     /// The outcome of all.
     pub fn into_result(self) -> Result<(), Failure> {
-        self.first.map_or(Ok(()), |reason| Err(Failure::new(reason, "")))
+        self.first.map_or(Ok(()), Err)
     }
 }

@@ -26,14 +26,14 @@ pub async fn drive(cloud: &Client, spec: JobSpec, what: &str, global: &Global) -
     tokio::pin!(driving);
     let ended = tokio::select! {
         ended = &mut driving => ended,
-        () = interrupted() => match admitted.get() {
+        signal = interrupted() => match admitted.get() {
             Some(job) => {
                 cloud.cancel_job(*job).await?;
                 // The job ends with an error, after it has cleaned up.
                 let _ = driving.await;
-                return Err(Failure::failed(format!("interrupted; job {job} was cancelled")));
+                return Err(signal.failure(format!("interrupted; job {job} was cancelled")));
             }
-            None => return Err(Failure::failed("interrupted before the job had begun")),
+            None => return Err(signal.failure("interrupted before the job had begun")),
         },
     };
     meter.finish();

@@ -6,18 +6,24 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod background;
+mod cloud_path;
+mod exit_code;
 pub mod failure;
 mod job_progress;
+mod meter;
 mod options;
 mod process;
 mod program;
+pub mod reference;
 mod safe_text;
 pub mod session;
 pub mod show;
 
+pub use cloud_path::cloud_path;
+pub use exit_code::reason_name;
 pub use failure::{Failure, Failures};
 pub use job_progress::drive;
 pub use options::Global;
 pub use process::Process;
-pub use program::{LevelFilter, interrupted, run};
+pub use program::{Interruption, LevelFilter, interrupted, run};
 pub use safe_text::sanitize;

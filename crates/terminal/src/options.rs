@@ -7,16 +7,17 @@ use client::{CarrierChoice, ControllerKind};
 
 /// What every command takes.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub struct Global {
     /// The profile: which cloud, and who you are [default: $SECTOR_PROFILE, else profile.toml in $SECTOR_HOME]
     #[arg(long, global = true, value_name = "FILE")]
     pub profile: Option<PathBuf>,
     /// What carries bytes to and from nodes: auto, tcp or quic [default: $SECTOR_CARRIER, else the profile's, else
     /// auto]
-    #[arg(long, global = true, value_name = "CARRIER", hide_short_help = true)]
+    #[arg(long, global = true, value_name = "CARRIER")]
     pub carrier: Option<CarrierChoice>,
     /// Who decides how fast QUIC sends [default: $SECTOR_CONTROLLER, else the profile's, else ours]
-    #[arg(long, global = true, value_name = "CONTROLLER", hide_short_help = true)]
+    #[arg(long, global = true, value_name = "CONTROLLER")]
     pub controller: Option<ControllerKind>,
     /// Print one JSON document
     #[arg(long, global = true)]

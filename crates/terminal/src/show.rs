@@ -1,34 +1,57 @@
-//! What people see: sizes, times, tables, progress. Progress is a bar on a terminal; elsewhere it is a line every few
-//! seconds. Progress never goes to standard output, where the results are.
+//! What people see: sizes, times, tables, documents. All of it goes to standard output. A write that fails there is
+//! never silent.
 
 use std::{
     io::{self, IsTerminal, Write},
     process::ExitCode,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant, SystemTime},
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, SystemTime},
 };
 
 use bytesize::ByteSize;
-use client::{Client, Throttle};
-use indicatif::{ProgressBar, ProgressStyle};
-use protocol::{Status, rate};
+use protocol::Status;
 use serde::Serialize;
 
-use crate::{Failure, Global};
-pub use crate::{safe_text::sanitize, say};
+use crate::Failure;
+pub use crate::{meter::Meter, safe_text::sanitize, say};
 
 /// Writes a line of results. All output of commands goes through here, so that a failed write is never silent.
 pub fn line(text: impl AsRef<str>) {
+    mark_output();
     if let Err(error) = writeln!(io::stdout().lock(), "{}", sanitize(text.as_ref())) {
         end_without_output(&error);
     }
 }
 
-/// Prints clap's message, either help or an error, and returns the exit code.
+/// Writes results that are no text, such as a file's bytes made by this program.
+pub fn bytes(bytes: &[u8]) {
+    mark_output();
+    let mut out = io::stdout().lock();
+    if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
+        end_without_output(&error);
+    }
+}
+
+/// Notes that standard output belongs to the command: no document of the program itself follows there.
+pub fn mark_output() {
+    HAS_OUTPUT.store(true, Ordering::Relaxed);
+}
+
+/// Whether something stands on standard output, or will.
+pub(crate) fn has_output() -> bool {
+    HAS_OUTPUT.load(Ordering::Relaxed)
+}
+
+static HAS_OUTPUT: AtomicBool = AtomicBool::new(false);
+
+/// Prints clap's message, either help or an error, and returns the exit code. With `--json` an error is a document
+/// too.
 pub fn usage(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json") {
+        let text = error.to_string();
+        let sentence = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        document(&serde_json::json!({ "error": Failure::usage(sentence).view() }));
+    }
     let printed = error.print().and_then(|()| io::stdout().flush());
     match printed {
         Err(error_of_output) if !error.use_stderr() => end_without_output(&error_of_output),
@@ -47,6 +70,11 @@ fn end_without_output(error: &io::Error) -> ! {
     std::process::exit(i32::from(Status::Failed.exit_code()));
 }
 
+/// Prints a document that can always be printed.
+pub(crate) fn document(value: &serde_json::Value) {
+    line(format!("{value:#}"));
+}
+
 /// Prints one JSON document.
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     let text =
@@ -58,6 +86,11 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
 /// A size in IEC units, for people.
 pub fn size(bytes: u64) -> String {
     ByteSize::b(bytes).display().iec().to_string()
+}
+
+/// So many of them, for people.
+pub fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// Text in red for a person; unchanged for a program.
@@ -100,118 +133,6 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// Progress of long work over a known or unknown number of bytes.
-pub struct Meter {
-    what: String,
-    bar: Option<ProgressBar>,
-    lines: Option<Mutex<Instant>>,
-    begun: Instant,
-    done: AtomicU64,
-    total: AtomicU64,
-    /// What the work waits for.
-    waiting_for: Mutex<Option<String>>,
-    /// The rate limit of the work's transfers.
-    throttle: Option<Throttle>,
-}
-
-impl Meter {
-    /// Begins to show `what`; shows nothing with `--quiet` or JSON.
-    pub fn start(what: impl Into<String>, total_bytes: u64, global: &Global) -> Self {
-        let what = what.into();
-        let silent = global.quiet || global.json;
-        let terminal = io::stderr().is_terminal();
-        let bar = (!silent && terminal).then(|| {
-            let bar = ProgressBar::new(total_bytes).with_message(what.clone()).with_style(bar_style());
-            bar.enable_steady_tick(Duration::from_millis(100));
-            bar
-        });
-        let lines = (!silent && !terminal).then(|| Mutex::new(Instant::now()));
-        Self {
-            what,
-            bar,
-            lines,
-            begun: Instant::now(),
-            done: AtomicU64::new(0),
-            total: AtomicU64::new(total_bytes),
-            waiting_for: Mutex::new(None),
-            throttle: None,
-        }
-    }
-
-    /// Also shows when a limit of these transfers slows them.
-    pub fn of(mut self, cloud: &Client) -> Self {
-        self.throttle = Some(cloud.throttle().clone());
-        self
-    }
-
-    /// Adds to what is done.
-    pub fn add(&self, bytes: u64) {
-        let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.show(done);
-    }
-
-    /// Sets what is done in all.
-    pub fn set(&self, bytes: u64, total_bytes: u64) {
-        self.done.store(bytes, Ordering::Relaxed);
-        self.total.store(total_bytes, Ordering::Relaxed);
-        if let Some(bar) = &self.bar {
-            bar.set_length(total_bytes);
-        }
-        self.show(bytes);
-    }
-
-    /// Sets what the work waits for; `None` if it waits for nothing any more.
-    pub fn set_waiting_for(&self, held: Option<String>) {
-        *self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner) = held;
-    }
-
-    /// Removes the bar.
-    pub fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-
-    fn show(&self, done: u64) {
-        if let Some(bar) = &self.bar {
-            bar.set_position(done);
-            bar.set_message(match self.why_slow() {
-                Some(why) => format!("{why}: {}", self.what),
-                None => self.what.clone(),
-            });
-        }
-        let Some(last) = &self.lines else { return };
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.elapsed() < LINE_PERIOD {
-            return;
-        }
-        *last = Instant::now();
-        let rate = done as f64 / self.begun.elapsed().as_secs_f64();
-        let total = self.total.load(Ordering::Relaxed);
-        let left = if rate > 0.0 { (total.saturating_sub(done) as f64 / rate).ceil() } else { 0.0 };
-        let held = self.why_slow().map(|why| format!(", {why}")).unwrap_or_default();
-        say!("{}: {} of {}, {}/s, {left} s left{held}", self.what, size(done), size(total), size(rate as u64));
-    }
-
-    /// What the work waits for, or the limit that slows its transfers now.
-    fn why_slow(&self) -> Option<String> {
-        let held = self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        held.or_else(|| self.limit())
-    }
-
-    fn limit(&self) -> Option<String> {
-        let throttle = self.throttle.as_ref()?;
-        let rate = throttle.rate_bytes_per_second()?;
-        Some(format!("limit {}", rate::Shown(rate)))
-    }
-}
-
-impl Drop for Meter {
-    fn drop(&mut self) {
-        self.finish();
-    }
-}
-
 /// Reports a bug in one sentence. Rust ignores SIGPIPE, so a library that prints to a closed pipe panics. That is not
 /// our bug, but its work is not done.
 pub fn install_panic_hook() {
@@ -223,15 +144,6 @@ pub fn install_panic_hook() {
         say!("sector: a bug in sector itself: {text}; please report it");
     }));
 }
-
-fn bar_style() -> ProgressStyle {
-    let template =
-        "{msg:24!} {wide_bar} {binary_bytes:>11} / {binary_total_bytes:<11} {binary_bytes_per_sec:>13} {eta:>5}";
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
-/// Lines of progress are this far apart where there is no terminal.
-const LINE_PERIOD: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
 mod tests {

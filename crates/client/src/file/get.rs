@@ -168,10 +168,9 @@ async fn note_unreadable(slice: &LocalSlice, result: Result<(), Unreadable>, her
 fn check_range(path: &SectorPath, range: Option<Range<u64>>, bytes: u64) -> Result<Range<u64>, ClientError> {
     let Some(range) = range else { return Ok(0..bytes) };
     if range.start > range.end || range.start > bytes {
-        let (start, end) = (range.start, range.end);
-        return Err(ClientError::Usage(format!(
-            "`{path}` has {bytes} bytes; the range {start}-{end} is not within it"
-        )));
+        // Callers count the end in different ways.
+        let start = range.start;
+        return Err(ClientError::Usage(format!("`{path}` has {bytes} bytes; no range of it begins at {start}")));
     }
     Ok(range.start..range.end.min(bytes))
 }

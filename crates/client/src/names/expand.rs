@@ -17,11 +17,10 @@ impl Client {
     /// # Errors
     /// `NotFound` if nothing matches, `Usage` if the glob is malformed.
     pub async fn expand(&self, pattern: &str) -> Result<Vec<Entry>, ClientError> {
-        let Some(glob) = Glob::parse(pattern)? else {
-            let path = SectorPath::parse(pattern)?;
-            let entries = self.list_all(&path, true, true).await?;
-            return Ok(files(entries));
-        };
+        if let Some(path) = self.literal(pattern).await? {
+            return Ok(files(self.list_all(&path, true, true).await?));
+        }
+        let glob = Glob::parse(pattern)?;
         let entries = self.list_all(&glob.base, true, true).await?;
         let matching: Vec<_> = files(entries).into_iter().filter(|entry| glob.covers(&entry.path)).collect();
         if matching.is_empty() {
@@ -36,16 +35,50 @@ impl Client {
     /// # Errors
     /// As [`expand`](Self::expand).
     pub async fn matching(&self, pattern: &str) -> Result<Vec<SectorPath>, ClientError> {
-        let Some(glob) = Glob::parse(pattern)? else {
-            return Ok(vec![SectorPath::parse(pattern)?]);
-        };
+        match self.literal(pattern).await? {
+            Some(path) => Ok(vec![path]),
+            None => Ok(self.glob(pattern).await?.into_iter().map(|entry| entry.path).collect()),
+        }
+    }
+
+    /// The same with all that is known of each.
+    ///
+    /// # Errors
+    /// As [`expand`](Self::expand); `NotFound` also if nothing is at a plain path.
+    pub(crate) async fn matching_entries(&self, pattern: &str) -> Result<Vec<Entry>, ClientError> {
+        match self.literal(pattern).await? {
+            Some(path) => Ok(vec![self.stat(&path).await?.entry]),
+            None => self.glob(pattern).await,
+        }
+    }
+
+    /// The path that a text is by itself. That is each plain path, and also a text with the characters of a glob where
+    /// something has just that name. So `a[1].csv` needs no escapes.
+    ///
+    /// # Errors
+    /// If a plain path is no path, or the master cannot be asked.
+    pub async fn literal(&self, pattern: &str) -> Result<Option<SectorPath>, ClientError> {
+        match SectorPath::parse(pattern) {
+            path if !is_glob(pattern) => Ok(Some(path?)),
+            Err(_) => Ok(None),
+            Ok(path) => match self.find(&path).await {
+                Ok(found) => Ok(found.map(|entry| entry.path)),
+                // The glob says it in its own words.
+                Err(ClientError::Refused(_)) => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    async fn glob(&self, pattern: &str) -> Result<Vec<Entry>, ClientError> {
+        let glob = Glob::parse(pattern)?;
         let mut found = Vec::new();
         let mut folders = vec![glob.base.clone()];
         let depth = if pattern.contains("**") { None } else { Some(pattern.split('/').count() - 1) };
         while let Some(folder) = folders.pop() {
             for entry in self.list_all(&folder, depth.is_none(), false).await? {
                 if glob.matcher.is_match(entry.path.as_str()) {
-                    found.push(entry.path);
+                    found.push(entry);
                 } else if depth.is_some_and(|depth| glob.may_match_below(&entry.path, depth)) && is_folder(&entry) {
                     folders.push(entry.path);
                 }
@@ -54,12 +87,12 @@ impl Client {
         if found.is_empty() {
             return Err(nothing_matches(pattern));
         }
-        found.sort();
+        found.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(found)
     }
 }
 
-/// Whether a pattern is a glob and not a plain path.
+/// Whether a pattern has characters of a glob. Something may have just that name: [`Client::literal`] knows.
 pub fn is_glob(pattern: &str) -> bool {
     pattern.contains(SPECIAL)
 }
@@ -75,11 +108,8 @@ struct Glob {
 }
 
 impl Glob {
-    /// Reads a pattern; `None` for a plain path.
-    fn parse(pattern: &str) -> Result<Option<Self>, ClientError> {
-        let Some(special) = pattern.find(SPECIAL) else {
-            return Ok(None);
-        };
+    fn parse(pattern: &str) -> Result<Self, ClientError> {
+        let special = pattern.find(SPECIAL).unwrap_or(pattern.len());
         let base = match pattern[..special].rfind('/') {
             Some(0) => SectorPath::root(),
             Some(at) => SectorPath::parse(&pattern[..at])?,
@@ -89,7 +119,7 @@ impl Glob {
         let ends: Vec<_> = pattern.match_indices('/').map(|(at, _)| at).skip(base.components().count() + 1).collect();
         // A brace may contain a `/`: the part before it is no glob by itself, and the folders there are unknown.
         let way = ends.into_iter().map_while(|end| compile(&pattern[..end]).ok()).collect();
-        Ok(Some(Self { base, matcher, folder_matchers: way }))
+        Ok(Self { base, matcher, folder_matchers: way })
     }
 
     /// Whether something in the folder `path` may match; `depth` is the number of components of what matches.
@@ -119,7 +149,7 @@ fn compile(pattern: &str) -> Result<GlobMatcher, ClientError> {
 }
 
 fn nothing_matches(pattern: &str) -> ClientError {
-    let message = format!("nothing in Sector matches `{pattern}`; quote it if the shell should not expand it");
+    let message = format!("nothing in Sector matches `{pattern}`");
     Refusal::new(Reason::NotFound, message).into()
 }
 
@@ -138,7 +168,7 @@ mod tests {
     use protocol::Status;
 
     fn covers(pattern: &str, path: &str) -> bool {
-        Glob::parse(pattern).unwrap().unwrap().covers(&SectorPath::parse(path).unwrap())
+        Glob::parse(pattern).unwrap().covers(&SectorPath::parse(path).unwrap())
     }
 
     #[test]
@@ -153,16 +183,15 @@ mod tests {
 
     #[test]
     fn the_base_is_the_deepest_folder_without_a_special_character() {
-        assert_eq!(Glob::parse("/a/b/c*").unwrap().unwrap().base.as_str(), "/a/b");
-        assert_eq!(Glob::parse("/*").unwrap().unwrap().base.as_str(), "/");
-        assert!(Glob::parse("/a/b").unwrap().is_none());
+        assert_eq!(Glob::parse("/a/b/c*").unwrap().base.as_str(), "/a/b");
+        assert_eq!(Glob::parse("/*").unwrap().base.as_str(), "/");
     }
 
     #[test]
     fn only_folders_on_the_way_of_a_glob_are_looked_into() {
         let leads = |pattern: &str, path: &str| {
             let depth = pattern.split('/').count() - 1;
-            Glob::parse(pattern).unwrap().unwrap().may_match_below(&SectorPath::parse(path).unwrap(), depth)
+            Glob::parse(pattern).unwrap().may_match_below(&SectorPath::parse(path).unwrap(), depth)
         };
         assert!(leads("/sky/2*/*.fits", "/sky/2019"));
         assert!(!leads("/sky/2*/*.fits", "/sky/1998"));

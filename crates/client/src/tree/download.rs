@@ -1,5 +1,5 @@
-//! Download of several files, or of folders with all that they hold (path: `docs/paths/tree.md`). Destinations follow
-//! `cp`, or are given exactly. A local file that has the bytes already is not fetched again. A local file is never
+//! Download of several files, or of folders with all that they hold (path: `docs/paths/tree.md`). Of a folder, what it
+//! holds goes to the destination. A local file that has the bytes already is not fetched again. A local file is never
 //! replaced unless the caller says so.
 
 use std::{
@@ -15,16 +15,19 @@ use protocol::{
 use super::{
     in_flight::files_at_once,
     local_content::is_same,
-    outcome::{TreeEvent, TreeObserver, TreeOutcome},
+    outcome::{FailedFile, TreeEvent, TreeObserver, TreeOutcome},
+    sources::matched,
     target_conflicts::{PathMapping, resolve_targets},
     transfer_set::{FileTransfer, TransferEnd, run_all},
 };
-use crate::{Client, ClientError, GetOptions, names::expand::is_glob, names::namespace::is_folder};
+use crate::{Client, ClientError, GetOptions, names::namespace::is_folder};
 
 /// Which file of the cloud goes where.
 #[derive(Clone, Debug)]
 pub struct DownloadPlan {
     files: Vec<PlannedDownload>,
+    /// Folders of the cloud, also empty ones, and the local folders that they become.
+    folders: Vec<(SectorPath, PathBuf)>,
 }
 
 /// A file in the cloud and where it goes.
@@ -51,21 +54,23 @@ pub enum ExistingFiles {
 }
 
 impl DownloadPlan {
-    /// The downloads of what these paths and globs name. They go into `to` if it is a folder, is written with `/`, or if
-    /// there are several sources.
+    /// The downloads of what these paths and globs name. Of a folder, what it holds goes to `to`. A file goes into `to`
+    /// if that is a folder, is written with `/`, or if there are several sources.
     ///
     /// # Errors
     /// Before anything is done: if nothing matches, a folder may not be taken, or two files would become one.
     pub async fn new(cloud: &Client, sources: &[String], to: &str, recursive: bool) -> Result<Self, ClientError> {
-        let into_folder = Path::new(to).is_dir() || to.ends_with('/') || sources.len() > 1;
-        let mut files = Vec::new();
-        for source in sources {
-            files.extend(one_source(cloud, source, Path::new(to), into_folder, recursive).await?);
+        let found = matched(cloud, sources, recursive).await?;
+        let to_folder = Path::new(to).is_dir() || to.ends_with('/') || found.len() > 1;
+        let mut plan = Self { files: Vec::new(), folders: Vec::new() };
+        for entry in found {
+            match entry.path.name() {
+                _ if is_folder(&entry) => plan.add_folder(cloud, &entry.path, Path::new(to)).await?,
+                Some(name) if to_folder => plan.add(Path::new(to).join(name), entry),
+                _ => plan.add(to.into(), entry),
+            }
         }
-        if !into_folder && files.len() > 1 && !recursive {
-            return Err(ClientError::Usage(format!("several files cannot all become `{to}`; name a folder")));
-        }
-        Self::of(files)
+        plan.checked()
     }
 
     /// The download of one file to exactly `to` or, with `recursive`, of all files of a folder to below it.
@@ -74,13 +79,13 @@ impl DownloadPlan {
     /// `NotFound` if nothing is there, and [`ClientError::IsFolder`] for a folder that may not be taken.
     pub async fn exactly(cloud: &Client, path: &SectorPath, to: &Path, recursive: bool) -> Result<Self, ClientError> {
         let entry = cloud.stat(path).await?.entry;
-        let entries = match (is_folder(&entry), recursive) {
-            (true, true) => cloud.list_recursive(path).await?,
+        let mut plan = Self { files: Vec::new(), folders: Vec::new() };
+        match (is_folder(&entry), recursive) {
+            (true, true) => plan.add_folder(cloud, path, to).await?,
             (true, false) => return Err(ClientError::IsFolder { path: path.clone() }),
-            (false, _) => vec![entry],
-        };
-        let file = |entry: &Entry| join(to, below(path, &entry.path));
-        Self::of(entries.into_iter().filter_map(|entry| planned(file(&entry), entry)).collect())
+            (false, _) => plan.add(to.into(), entry),
+        }
+        plan.checked()
     }
 
     /// The files that go.
@@ -93,12 +98,28 @@ impl DownloadPlan {
         self.files.iter().map(|file| file.content.bytes).sum()
     }
 
-    fn of(files: Vec<PlannedDownload>) -> Result<Self, ClientError> {
+    /// Adds what a folder holds, with its inner structure.
+    async fn add_folder(&mut self, cloud: &Client, folder: &SectorPath, to: &Path) -> Result<(), ClientError> {
+        self.folders.push((folder.clone(), to.into()));
+        for entry in cloud.list_recursive(folder).await? {
+            self.add(join(to, below(folder, &entry.path)), entry);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, file: PathBuf, entry: Entry) {
+        match &entry.kind {
+            EntryKind::File(content) => self.files.push(PlannedDownload { content: content.clone(), file, entry }),
+            EntryKind::Folder => self.folders.push((entry.path, file)),
+        }
+    }
+
+    fn checked(self) -> Result<Self, ClientError> {
         let mapping = |download: &PlannedDownload| PathMapping {
             from: download.entry.path.as_str().into(),
             to: download.file.clone(),
         };
-        Ok(Self { files: resolve_targets(files, mapping, false)? })
+        Ok(Self { files: resolve_targets(self.files, mapping, false)?, ..self })
     }
 }
 
@@ -109,13 +130,28 @@ pub async fn download(
     existing: ExistingFiles,
     observer: &TreeObserver,
 ) -> TreeOutcome {
+    let failures = make_folders(plan.folders, observer);
     let transfers = plan.files.into_iter().map(|download| {
         let (cloud, observer) = (cloud.clone(), Arc::clone(observer));
         let (from, to, bytes) = (download.entry.path.as_str().into(), download.file.clone(), download.content.bytes);
         let work = async move { download_one(&cloud, download, existing, &observer).await };
         FileTransfer { from, to, bytes, work }
     });
-    run_all(transfers, || files_at_once(cloud.round_trip()), observer).await
+    let mut outcome = run_all(transfers, || files_at_once(cloud.round_trip()), observer).await;
+    outcome.failures.splice(0..0, failures);
+    outcome
+}
+
+fn make_folders(folders: Vec<(SectorPath, PathBuf)>, observer: &TreeObserver) -> Vec<FailedFile> {
+    let mut failures = Vec::new();
+    for (from, to) in folders {
+        if let Err(error) = std::fs::create_dir_all(&to).map_err(ClientError::file("make the folder", &to)) {
+            let failed = FailedFile { from: from.as_str().into(), to, error };
+            observer(TreeEvent::Failed(&failed));
+            failures.push(failed);
+        }
+    }
+    failures
 }
 
 async fn download_one(
@@ -136,39 +172,6 @@ async fn download_one(
     let progress = |bytes| observer(TreeEvent::Bytes(bytes));
     let entry = cloud.get_file(&entry.path, &file, options, &progress).await?;
     Ok(TransferEnd { entry, is_skipped: false })
-}
-
-/// The downloads for one path or glob.
-async fn one_source(
-    cloud: &Client,
-    source: &str,
-    to: &Path,
-    into_folder: bool,
-    recursive: bool,
-) -> Result<Vec<PlannedDownload>, ClientError> {
-    let folder = if is_glob(source) { None } else { Some(SectorPath::parse(source)?) };
-    if let (Some(path), false) = (&folder, recursive)
-        && is_folder(&cloud.stat(path).await?.entry)
-    {
-        return Err(ClientError::IsFolder { path: path.clone() });
-    }
-    let mut downloads = Vec::new();
-    for entry in cloud.expand(source).await? {
-        // A folder keeps its inner structure; everything else keeps only its name.
-        let inner = folder.as_ref().map_or("", |folder| below(folder, &entry.path)).to_owned();
-        let own_name = folder.as_ref().unwrap_or(&entry.path).name().unwrap_or_default();
-        let file = if into_folder { to.join(own_name) } else { to.to_path_buf() };
-        downloads.extend(planned(join(&file, &inner), entry));
-    }
-    Ok(downloads)
-}
-
-/// The download of an entry, if it is a file.
-fn planned(file: PathBuf, entry: Entry) -> Option<PlannedDownload> {
-    match &entry.kind {
-        EntryKind::File(content) => Some(PlannedDownload { content: content.clone(), file, entry }),
-        EntryKind::Folder => None,
-    }
 }
 
 /// The part of `path` below `folder`; empty if they are the same.

@@ -1,11 +1,13 @@
 //! Many files at once: folders that go up, come down, or are copied (path: `docs/paths/tree.md`). First a plan says
-//! which file goes where, or refuses before anything is done. Then the files go, several at a time, and one that fails
-//! holds up no other. The same call again goes on where an earlier one stopped. It never decides where slices lie.
+//! which file goes where, or refuses before anything is done. What a folder holds goes to the destination itself, so
+//! the same call again goes on where an earlier one stopped. Files go several at a time, and one that fails holds up no
+//! other. It never decides where slices lie.
 
 mod download;
 mod in_flight;
 mod local_content;
 mod outcome;
+mod sources;
 mod target_conflicts;
 mod transfer_set;
 mod tree_copy;
@@ -14,4 +16,4 @@ mod upload;
 pub use download::{DownloadPlan, ExistingFiles, PlannedDownload, download};
 pub use outcome::{FailedFile, TransferredFile, TreeEvent, TreeObserver, TreeOutcome};
 pub use tree_copy::{CopyPlan, PlannedCopy, copy, plan_renames};
-pub use upload::{PlannedUpload, UploadDestination, UploadPlan, upload};
+pub use upload::{LocalLinks, PlannedUpload, UploadDestination, UploadPlan, upload};

@@ -1,13 +1,18 @@
 //! Copies of several files, or of folders with all that they hold, from node to node (path: `docs/paths/tree.md`).
-//! Destinations follow Unix's `cp`, and those of renames its `mv`. The bytes of a file never pass through this client.
+//! Of a folder, what it holds goes to the destination; renames follow Unix's `mv`. The bytes of a file never pass
+//! through this client.
 
 use std::sync::Arc;
 
-use protocol::{Reason, Refusal, SectorPath, message::client_master::EntryKind};
+use protocol::{
+    Reason, Refusal, SectorPath,
+    message::client_master::{Condition, Entry, EntryKind, FileContent},
+};
 
 use super::{
     in_flight::files_at_once,
     outcome::{TreeEvent, TreeObserver, TreeOutcome},
+    sources::matched,
     target_conflicts::{PathMapping, resolve_targets},
     transfer_set::{FileTransfer, TransferEnd, run_all},
 };
@@ -30,12 +35,15 @@ pub struct PlannedCopy {
     pub to: SectorPath,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Whether it is part of a folder: then the folders above it are made.
+    /// What it holds.
+    content: FileContent,
+    /// Whether it goes below a folder that the command names: then the folders above it are made.
     is_in_folder: bool,
 }
 
 impl CopyPlan {
-    /// The copies of what these paths and globs of `there` name to `to` of `here`: into it if it is a folder.
+    /// The copies of what these paths and globs of `there` name to `to` of `here`. Of a folder, what it holds goes to
+    /// `to`. A file goes into `to` if that is a folder, is written with `/`, or if there are several sources.
     ///
     /// # Errors
     /// Before anything is done: if nothing matches, a folder may not be taken, or a file would be lost.
@@ -46,28 +54,42 @@ impl CopyPlan {
         recursive: bool,
     ) -> Result<Self, ClientError> {
         let abroad = !here.is_same_session(there);
+        let found = matched(there, sources, recursive).await?;
+        let target = SectorPath::parse(to)?;
+        let to_folder = to.ends_with('/') || found.len() > 1 || is_there_folder(here, &target).await?;
         let (mut folders, mut files) = (Vec::new(), Vec::new());
-        for (from, to) in pairs((there, here), sources, to).await? {
-            let is_folder = is_folder(&there.stat(&from).await?.entry);
-            if is_folder && !recursive {
-                return Err(ClientError::IsFolder { path: from });
-            }
+        for entry in found {
+            let (from, is_folder) = (entry.path.clone(), is_folder(&entry));
+            let to = match from.name() {
+                Some(name) if to_folder && !is_folder => target.join(name)?,
+                _ => target.clone(),
+            };
             if from == to && !abroad {
                 return Err(ClientError::Usage(format!("`{from}` and `{to}` are the same")));
             }
             if is_folder && to.is_within(&from) && !abroad {
                 return Err(ClientError::Usage(format!("`{from}` cannot be copied into itself")));
             }
-            for entry in there.list_recursive(&from).await? {
-                let to = SectorPath::parse(&format!("{to}{}", &entry.path.as_str()[from.as_str().len()..]))?;
-                match &entry.kind {
+            let entries = if is_folder { there.list_recursive(&from).await? } else { vec![entry] };
+            for entry in entries {
+                let inner = &entry.path.as_str()[from.as_str().trim_end_matches('/').len()..];
+                let to = match inner {
+                    "" => to.clone(),
+                    inner => SectorPath::parse(&format!("{}{inner}", to.as_str().trim_end_matches('/')))?,
+                };
+                match entry.kind {
+                    EntryKind::Folder if to.is_root() => {}
                     EntryKind::Folder => folders.push(to),
-                    EntryKind::File(content) => {
-                        files.push(PlannedCopy { from: entry.path, to, bytes: content.bytes, is_in_folder: is_folder })
-                    }
+                    EntryKind::File(content) => files.push(PlannedCopy {
+                        from: entry.path,
+                        to,
+                        bytes: content.bytes,
+                        content,
+                        is_in_folder: is_folder || to_folder,
+                    }),
                 }
             }
-            if is_folder {
+            if is_folder && !to.is_root() {
                 // Even if it is empty.
                 folders.push(to);
             }
@@ -103,9 +125,13 @@ pub async fn copy(
     let transfers = plan.files.into_iter().map(|file| {
         let (there, here, observer) = (there.clone(), here.clone(), Arc::clone(observer));
         let options = PutOptions { parents: options.parents || file.is_in_folder, ..options.clone() };
-        let PlannedCopy { from, to, bytes, .. } = file;
-        let (named_from, named_to) = (from.as_str().into(), to.as_str().into());
+        let (named_from, named_to, bytes) = (file.from.as_str().into(), file.to.as_str().into(), file.bytes);
         let work = async move {
+            if let Some(entry) = find_same(&here, &file, options.condition).await? {
+                observer(TreeEvent::Bytes(bytes));
+                return Ok(TransferEnd { entry, is_skipped: true });
+            }
+            let PlannedCopy { from, to, .. } = file;
             let progress = |bytes| observer(TreeEvent::Bytes(bytes));
             let entry = here.copy_from(&there, &from, &to, &options, &progress).await?;
             Ok(TransferEnd { entry, is_skipped: false })
@@ -117,6 +143,24 @@ pub async fn copy(
     Ok(run_all(transfers, files_max, observer).await)
 }
 
+/// What is at the destination already, if it needs no copy. That is the same bytes in the same records. Under the
+/// condition that nothing is there, it is anything.
+async fn find_same(here: &Client, file: &PlannedCopy, condition: Condition) -> Result<Option<Entry>, ClientError> {
+    let found = here.find(&file.to).await?;
+    Ok(found.filter(|entry| match (&entry.kind, condition) {
+        (_, Condition::Absent) => true,
+        (EntryKind::File(content), Condition::Any) => {
+            (content.bytes, content.digest, content.records)
+                == (file.content.bytes, file.content.digest, file.content.records)
+        }
+        _ => false,
+    }))
+}
+
+async fn is_there_folder(here: &Client, path: &SectorPath) -> Result<bool, ClientError> {
+    Ok(path.is_root() || here.find(path).await?.is_some_and(|entry| is_folder(&entry)))
+}
+
 /// What `mv` does with these paths and globs: each source with its new path.
 ///
 /// # Errors
@@ -126,7 +170,7 @@ pub async fn plan_renames(
     sources: &[String],
     to: &str,
 ) -> Result<Vec<(SectorPath, SectorPath)>, ClientError> {
-    resolve_targets(pairs((cloud, cloud), sources, to).await?, |(from, to)| mapping(from, to), true)
+    resolve_targets(pairs(cloud, sources, to).await?, |(from, to)| mapping(from, to), true)
 }
 
 fn mapping(from: &SectorPath, to: &SectorPath) -> PathMapping {
@@ -134,20 +178,16 @@ fn mapping(from: &SectorPath, to: &SectorPath) -> PathMapping {
 }
 
 /// Pairs of source and destination: into the last path if that is a folder, otherwise the first becomes the last.
-async fn pairs(
-    (there, here): (&Client, &Client),
-    patterns: &[String],
-    to: &str,
-) -> Result<Vec<(SectorPath, SectorPath)>, ClientError> {
+async fn pairs(cloud: &Client, patterns: &[String], to: &str) -> Result<Vec<(SectorPath, SectorPath)>, ClientError> {
     let path = SectorPath::parse(to)?;
-    let is_folder = path.is_root() || here.find(&path).await?.is_some_and(|entry| is_folder(&entry));
+    let is_folder = is_there_folder(cloud, &path).await?;
     if !is_folder && (patterns.len() > 1 || to.ends_with('/')) {
         let message = format!("there is no folder `{path}`; make it with `sector mkdir`");
         return Err(Refusal::new(Reason::NotFound, message).into());
     }
     let mut sources = Vec::new();
     for pattern in patterns {
-        sources.extend(there.matching(pattern).await?);
+        sources.extend(cloud.matching(pattern).await?);
     }
     if sources.len() > 1 && !is_folder {
         return Err(ClientError::Usage(format!("several files cannot all become `{path}`; name a folder")));
@@ -157,7 +197,7 @@ async fn pairs(
         let to = match (is_folder, from.name()) {
             (true, Some(name)) => path.join(name)?,
             (true, None) => {
-                let message = "the root folder cannot be moved or copied into a folder";
+                let message = "the root folder cannot be moved into a folder";
                 return Err(ClientError::Usage(message.into()));
             }
             (false, _) => path.clone(),

@@ -1,21 +1,23 @@
-//! Upload of several files, or of folders with all that they hold (path: `docs/paths/tree.md`). Destinations follow
-//! `cp`, or are given exactly. A file that is there with the same bytes is not sent again, unless a condition is set.
-//! It never decides where slices lie.
+//! Upload of several files, or of folders with all that they hold (path: `docs/paths/tree.md`). Of a folder, what it
+//! holds goes to the destination. A file that is there with the same bytes is not sent again, unless a condition is
+//! set. It never decides where slices lie.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
 };
 
 use protocol::{
-    SectorPath,
+    Reason, Refusal, SectorPath,
     message::client_master::{Condition, Entry, EntryKind},
 };
+use walkdir::{DirEntry, WalkDir};
 
 use super::{
     in_flight::files_at_once,
     local_content::is_same,
-    outcome::{TreeEvent, TreeObserver, TreeOutcome},
+    outcome::{FailedFile, TreeEvent, TreeObserver, TreeOutcome},
     target_conflicts::{PathMapping, resolve_targets},
     transfer_set::{FileTransfer, TransferEnd, run_all},
 };
@@ -25,7 +27,10 @@ use crate::{Client, ClientError, PutOptions, names::namespace::is_folder};
 #[derive(Clone, Debug, Default)]
 pub struct UploadPlan {
     files: Vec<PlannedUpload>,
+    /// Folders that no file makes, since they hold none.
+    empty_folders: Vec<PlannedFolder>,
     left_out: Vec<PathBuf>,
+    refused: Vec<RefusedSource>,
 }
 
 /// A local file and where it goes.
@@ -39,18 +44,36 @@ pub struct PlannedUpload {
     pub bytes: u64,
 }
 
-/// Where uploads go.
+/// A local folder and what it becomes.
+#[derive(Clone, Debug)]
+struct PlannedFolder {
+    folder: PathBuf,
+    to: SectorPath,
+}
+
+/// A local file that cannot go, for example because of its name. It holds up no other.
+#[derive(Clone, Debug)]
+struct RefusedSource {
+    file: PathBuf,
+    refusal: Refusal,
+}
+
+/// What becomes of symbolic links in local folders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LocalLinks {
+    /// They are left out, and named.
+    #[default]
+    LeaveOut,
+    /// What they point at goes in their place.
+    Follow,
+}
+
+/// Where uploads go. What a folder holds goes to the path itself in either case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UploadDestination {
-    /// Below this folder, under their own names.
-    Into {
-        /// The folder.
-        folder: SectorPath,
-        /// It was written without a `/`. Then a local folder of the same name is that folder itself, so an interrupted
-        /// upload resumes when it is typed again.
-        is_plain: bool,
-    },
-    /// To exactly this path.
+    /// A file goes below this folder, under its own name.
+    Into(SectorPath),
+    /// A file goes to exactly this path.
     Exactly(SectorPath),
 }
 
@@ -66,8 +89,7 @@ impl UploadDestination {
             || to.ends_with('/')
             || sources > 1
             || cloud.find(&path).await?.is_some_and(|entry| is_folder(&entry));
-        let is_plain = sources == 1 && !to.ends_with('/');
-        Ok(if is_folder { Self::Into { folder: path, is_plain } } else { Self::Exactly(path) })
+        Ok(if is_folder { Self::Into(path) } else { Self::Exactly(path) })
     }
 
     /// The path for a source of that name; `None` if it has none.
@@ -77,24 +99,33 @@ impl UploadDestination {
     pub fn file_for(&self, name: Option<&str>) -> Result<SectorPath, ClientError> {
         match (self, name) {
             (Self::Exactly(path), _) => Ok(path.clone()),
-            (Self::Into { folder, .. }, Some(name)) => Ok(folder.join(name)?),
-            (Self::Into { folder, .. }, None) => {
-                Err(ClientError::Usage(format!("`{folder}` is a folder; name a file in it")))
-            }
+            (Self::Into(folder), Some(name)) => Ok(folder.join(name)?),
+            (Self::Into(folder), None) => Err(ClientError::Usage(format!("`{folder}` is a folder; name a file in it"))),
         }
+    }
+
+    fn path(&self) -> &SectorPath {
+        let (Self::Into(path) | Self::Exactly(path)) = self;
+        path
     }
 }
 
 impl UploadPlan {
-    /// The uploads of these local files and, with `recursive`, folders. It reads the folders, which may take a while.
+    /// The uploads of these local files and, with `recursive`, of what these folders hold. It reads the folders, which
+    /// may take a while. Files in them whose names cannot be names in the cloud do not go, and fail at the end.
     ///
     /// # Errors
     /// Before anything is done: if a source is missing or is a folder that may not be taken, or if two would become
     /// one path.
-    pub fn new(sources: &[PathBuf], to: &UploadDestination, recursive: bool) -> Result<Self, ClientError> {
+    pub fn new(
+        sources: &[PathBuf],
+        to: &UploadDestination,
+        recursive: bool,
+        links: LocalLinks,
+    ) -> Result<Self, ClientError> {
         let mut plan = Self::default();
         for source in sources {
-            plan.extend(Self::one_source(source, to, recursive)?);
+            plan.extend(Self::one_source(source, to, recursive, links)?);
         }
         let mapping = |upload: &PlannedUpload| PathMapping { from: upload.file.clone(), to: upload.to.as_str().into() };
         plan.files = resolve_targets(plan.files, mapping, false)?;
@@ -106,10 +137,10 @@ impl UploadPlan {
     ///
     /// # Errors
     /// If it is missing, or a folder that may not be taken.
-    pub fn exactly(source: &Path, to: &SectorPath, recursive: bool) -> Result<Self, ClientError> {
+    pub fn exactly(source: &Path, to: &SectorPath, recursive: bool, links: LocalLinks) -> Result<Self, ClientError> {
         let metadata = source.metadata().map_err(ClientError::file("read", source))?;
         match (metadata.is_dir(), recursive) {
-            (true, true) => Self::below(source, to),
+            (true, true) => Self::below(source, to, links),
             (true, false) => Err(ClientError::IsLocalFolder { folder: source.into() }),
             (false, _) => Ok(Self::one(source, to.clone(), metadata.len())),
         }
@@ -118,34 +149,32 @@ impl UploadPlan {
     /// The uploads of all files below a local folder, with their paths below `to`.
     ///
     /// # Errors
-    /// If a folder cannot be read, or a name cannot be one in the cloud.
-    pub fn below(folder: &Path, to: &SectorPath) -> Result<Self, ClientError> {
-        let mut plan = Self::default();
-        for item in walkdir::WalkDir::new(folder).sort_by_file_name() {
-            let item = item.map_err(|error| ClientError::file("read", folder)(error.into()))?;
-            if item.file_type().is_dir() {
-                continue;
+    /// If the folder cannot be read.
+    pub fn below(folder: &Path, to: &SectorPath, links: LocalLinks) -> Result<Self, ClientError> {
+        let (mut plan, mut folders) = (Self::default(), Vec::new());
+        let walk = WalkDir::new(folder).follow_links(links == LocalLinks::Follow).sort_by_file_name();
+        for item in walk {
+            match item {
+                Ok(item) => plan.add(&item, folder, to, &mut folders),
+                Err(error) if error.depth() == 0 => return Err(ClientError::file("read", folder)(error.into())),
+                Err(error) => {
+                    let file = error.path().unwrap_or(folder).to_path_buf();
+                    let error = ClientError::file("read", &file)(error.into());
+                    let refusal = Refusal::new(error.reason(), error.to_string());
+                    plan.refused.push(RefusedSource { file, refusal });
+                }
             }
-            if !item.file_type().is_file() {
-                plan.left_out.push(item.into_path());
-                continue;
-            }
-            let relative = item.path().strip_prefix(folder).unwrap_or(item.path());
-            let text = relative
-                .to_str()
-                .ok_or_else(|| ClientError::Usage(format!("the name of `{}` is not UTF-8", item.path().display())))?;
-            let base = if to.is_root() { "" } else { to.as_str() };
-            let to = SectorPath::parse(&format!("{base}/{text}"))?;
-            let bytes = item.metadata().map(|metadata| metadata.len()).unwrap_or_default();
-            plan.files.push(PlannedUpload { file: item.into_path(), to, bytes });
         }
+        plan.empty_folders = without_content(folders, &plan.files);
         Ok(plan)
     }
 
     /// Adds the uploads of another plan.
     pub fn extend(&mut self, other: Self) {
         self.files.extend(other.files);
+        self.empty_folders.extend(other.empty_folders);
         self.left_out.extend(other.left_out);
+        self.refused.extend(other.refused);
     }
 
     /// The files that go.
@@ -164,35 +193,84 @@ impl UploadPlan {
     }
 
     fn one(file: &Path, to: SectorPath, bytes: u64) -> Self {
-        Self { files: vec![PlannedUpload { file: file.into(), to, bytes }], left_out: Vec::new() }
+        Self { files: vec![PlannedUpload { file: file.into(), to, bytes }], ..Self::default() }
     }
 
-    fn one_source(source: &Path, into: &UploadDestination, recursive: bool) -> Result<Self, ClientError> {
+    fn one_source(
+        source: &Path,
+        to: &UploadDestination,
+        recursive: bool,
+        links: LocalLinks,
+    ) -> Result<Self, ClientError> {
         let metadata = source.metadata().map_err(ClientError::file("read", source))?;
-        let full = source.canonicalize().ok();
-        let name = full.and_then(|full| full.file_name().map(|name| name.to_string_lossy().into_owned()));
-        if metadata.is_file() {
-            return Ok(Self::one(source, into.file_for(name.as_deref())?, metadata.len()));
+        if metadata.is_dir() {
+            return match recursive {
+                true => Self::below(source, to.path(), links),
+                false => Err(ClientError::IsLocalFolder { folder: source.into() }),
+            };
         }
-        if !metadata.is_dir() {
+        if !metadata.is_file() {
             return Err(ClientError::Usage(format!("`{}` is neither a file nor a folder", source.display())));
         }
-        if !recursive {
-            return Err(ClientError::IsLocalFolder { folder: source.into() });
-        }
-        match into {
-            UploadDestination::Into { folder, is_plain: true } if folder.name() == name.as_deref() => {
-                Self::below(source, folder)
-            }
-            _ => Self::below(source, &into.file_for(name.as_deref())?),
+        // A link's own name: it was typed.
+        let name = source.file_name().unwrap_or_default();
+        let is_exact = matches!(to, UploadDestination::Exactly(_));
+        match name.to_str().filter(|name| !name.is_empty()) {
+            None if !is_exact => Ok(Self::refused(source, not_utf8(source))),
+            name => match to.file_for(name) {
+                Ok(to) => Ok(Self::one(source, to, metadata.len())),
+                Err(error) => Ok(Self::refused(source, Refusal::new(error.reason(), error.to_string()))),
+            },
         }
     }
+
+    fn refused(file: &Path, refusal: Refusal) -> Self {
+        Self { refused: vec![RefusedSource { file: file.into(), refusal }], ..Self::default() }
+    }
+
+    /// Adds what was found in `folder`, of which all goes to below `to`.
+    fn add(&mut self, item: &DirEntry, folder: &Path, to: &SectorPath, folders: &mut Vec<PlannedFolder>) {
+        let (file, kind) = (item.path(), item.file_type());
+        // The folder itself may be a link, which was typed.
+        if item.depth() == 0 {
+            folders.push(PlannedFolder { folder: file.into(), to: to.clone() });
+            return;
+        }
+        if !kind.is_dir() && !kind.is_file() {
+            self.left_out.push(file.into());
+            return;
+        }
+        let relative = file.strip_prefix(folder).unwrap_or(file);
+        let base = to.as_str().trim_end_matches('/');
+        let path = relative.to_str().map(|text| SectorPath::parse(&format!("{base}/{text}")));
+        match path {
+            Some(Ok(to)) if kind.is_dir() => folders.push(PlannedFolder { folder: file.into(), to }),
+            Some(Ok(to)) => {
+                let bytes = item.metadata().map(|metadata| metadata.len()).unwrap_or_default();
+                self.files.push(PlannedUpload { file: file.into(), to, bytes });
+            }
+            Some(Err(error)) => self.extend(Self::refused(file, Refusal::new(Reason::Invalid, error.to_string()))),
+            None => self.extend(Self::refused(file, not_utf8(file))),
+        }
+    }
+}
+
+/// The folders in which no file and no other folder lies.
+fn without_content(folders: Vec<PlannedFolder>, files: &[PlannedUpload]) -> Vec<PlannedFolder> {
+    let inner = files.iter().map(|file| &file.to).chain(folders.iter().map(|folder| &folder.to));
+    let parents: BTreeSet<SectorPath> = inner.filter_map(SectorPath::parent).collect();
+    folders.into_iter().filter(|folder| !folder.to.is_root() && !parents.contains(&folder.to)).collect()
+}
+
+fn not_utf8(file: &Path) -> Refusal {
+    Refusal::new(Reason::Invalid, format!("the name of `{}` is not UTF-8", file.display()))
 }
 
 /// Uploads the files of a plan, several at once. A file that is already there, byte for byte, is not sent again.
 pub async fn upload(cloud: &Client, plan: UploadPlan, options: &PutOptions, observer: &TreeObserver) -> TreeOutcome {
     let kept_bytes = options.kept_bytes.clone().unwrap_or_default();
     let options = Arc::new(PutOptions { kept_bytes: Some(Arc::clone(&kept_bytes)), ..options.clone() });
+    let mut failures = make_folders(cloud, plan.empty_folders, observer).await;
     let transfers = plan.files.into_iter().map(|file| {
         let (cloud, options, observer) = (cloud.clone(), Arc::clone(&options), Arc::clone(observer));
         let (from, to, bytes) = (file.file.clone(), file.to.as_str().into(), file.bytes);
@@ -200,7 +278,26 @@ pub async fn upload(cloud: &Client, plan: UploadPlan, options: &PutOptions, obse
         FileTransfer { from, to, bytes, work }
     });
     let outcome = run_all(transfers, || files_at_once(cloud.round_trip()), observer).await;
-    TreeOutcome { kept_bytes: kept_bytes.load(Ordering::Relaxed), ..outcome }
+    failures.extend(outcome.failures);
+    // At the end, where a person sees them all.
+    for RefusedSource { file, refusal } in plan.refused {
+        let failed = FailedFile { to: PathBuf::new(), error: refusal.into(), from: file };
+        observer(TreeEvent::Failed(&failed));
+        failures.push(failed);
+    }
+    TreeOutcome { failures, kept_bytes: kept_bytes.load(Ordering::Relaxed), ..outcome }
+}
+
+async fn make_folders(cloud: &Client, folders: Vec<PlannedFolder>, observer: &TreeObserver) -> Vec<FailedFile> {
+    let mut failures = Vec::new();
+    for PlannedFolder { folder, to } in folders {
+        if let Err(error) = cloud.make_folder(&to, true).await {
+            let failed = FailedFile { from: folder, to: to.as_str().into(), error };
+            observer(TreeEvent::Failed(&failed));
+            failures.push(failed);
+        }
+    }
+    failures
 }
 
 async fn upload_one(
@@ -232,6 +329,8 @@ async fn find_same(cloud: &Client, upload: &PlannedUpload) -> Result<Option<Entr
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+
     use protocol::Status;
 
     use super::*;
@@ -248,9 +347,10 @@ mod tests {
         std::os::unix::fs::symlink("x", folder.path().join("sub/link")).unwrap();
         let sources = [folder.path().to_path_buf()];
         let to = UploadDestination::Exactly(path("/to"));
-        let refused = UploadPlan::new(&sources, &to, false).unwrap_err();
-        assert_eq!(refused.reason(), protocol::Reason::IsFolder);
-        for plan in [UploadPlan::new(&sources, &to, true), UploadPlan::exactly(&sources[0], &path("/to"), true)] {
+        let refused = UploadPlan::new(&sources, &to, false, LocalLinks::LeaveOut).unwrap_err();
+        assert_eq!(refused.reason(), Reason::IsFolder);
+        let plan = UploadPlan::new(&sources, &to, true, LocalLinks::LeaveOut);
+        for plan in [plan, UploadPlan::exactly(&sources[0], &path("/to"), true, LocalLinks::LeaveOut)] {
             let plan = plan.unwrap();
             assert_eq!((plan.files().len(), plan.bytes()), (1, 3));
             assert_eq!((plan.files()[0].to.as_str(), plan.files()[0].bytes), ("/to/sub/x", 3));
@@ -259,26 +359,58 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_put_onto_one_of_its_own_name_goes_on_there() {
+    fn what_a_folder_holds_goes_to_the_destination_whatever_is_there_and_however_it_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("many");
-        std::fs::create_dir(&source).unwrap();
+        std::fs::create_dir_all(source.join("empty/inner")).unwrap();
         std::fs::write(source.join("x"), "abc").unwrap();
-        for (there, is_plain, expected) in
-            [("/many", true, "/many/x"), ("/many", false, "/many/many/x"), ("/other", true, "/other/many/x")]
-        {
-            let to = UploadDestination::Into { folder: path(there), is_plain };
-            let plan = UploadPlan::new(std::slice::from_ref(&source), &to, true).unwrap();
-            assert_eq!(plan.files()[0].to.as_str(), expected);
+        for to in [UploadDestination::Into(path("/to")), UploadDestination::Exactly(path("/to"))] {
+            let plan = UploadPlan::new(std::slice::from_ref(&source), &to, true, LocalLinks::LeaveOut).unwrap();
+            assert_eq!(plan.files()[0].to.as_str(), "/to/x");
+            let empty: Vec<_> = plan.empty_folders.iter().map(|folder| folder.to.as_str()).collect();
+            assert_eq!(empty, ["/to/empty/inner"]);
         }
-        let exactly = UploadPlan::exactly(&source, &path("/other"), true).unwrap();
-        assert_eq!(exactly.files()[0].to.as_str(), "/other/x", "whatever is there");
+    }
+
+    #[test]
+    fn links_are_followed_only_where_that_is_asked_for_and_one_that_was_typed_keeps_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("tree")).unwrap();
+        std::fs::write(folder.path().join("x"), "abc").unwrap();
+        for (link, target) in [("link", "../x"), ("broken", "nowhere"), ("loop", ".")] {
+            std::os::unix::fs::symlink(target, folder.path().join("tree").join(link)).unwrap();
+        }
+        let tree = folder.path().join("tree");
+        let left = UploadPlan::below(&tree, &path("/to"), LocalLinks::LeaveOut).unwrap();
+        assert_eq!((left.files().len(), left.left_out().len(), left.refused.len()), (0, 3, 0));
+        let followed = UploadPlan::below(&tree, &path("/to"), LocalLinks::Follow).unwrap();
+        assert_eq!((followed.files()[0].to.as_str(), followed.files().len()), ("/to/link", 1));
+        assert_eq!(followed.refused.len(), 2, "the broken one and the loop hold up nothing");
+        let to = UploadDestination::Into(path("/to"));
+        let typed = UploadPlan::new(&[tree.join("link")], &to, false, LocalLinks::LeaveOut).unwrap();
+        assert_eq!(typed.files()[0].to.as_str(), "/to/link");
+    }
+
+    #[test]
+    fn names_that_cannot_be_are_all_kept_for_the_end_and_the_others_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let bad = [OsStr::from_bytes(b"tab\there"), OsStr::from_bytes(b".x.sector"), OsStr::from_bytes(b"\xff")];
+        for name in bad.into_iter().chain(["good".as_ref()]) {
+            std::fs::write(folder.path().join(name), "abc").unwrap();
+        }
+        let plan = UploadPlan::below(folder.path(), &path("/to"), LocalLinks::LeaveOut).unwrap();
+        assert_eq!((plan.files().len(), plan.refused.len()), (1, 3));
+        assert!(plan.refused.iter().all(|refused| refused.refusal.reason == Reason::Invalid));
+        let sources: Vec<_> = ["good", ".x.sector"].iter().map(|name| folder.path().join(name)).collect();
+        let plan = UploadPlan::new(&sources, &UploadDestination::Into(path("/to")), false, LocalLinks::LeaveOut);
+        let plan = plan.unwrap();
+        assert_eq!((plan.files().len(), plan.refused.len()), (1, 1), "a file that was typed too");
     }
 
     #[test]
     fn a_missing_local_file_is_named_and_not_found() {
         let to = UploadDestination::Exactly(SectorPath::root());
-        let error = UploadPlan::new(&["/nonexistent/file".into()], &to, false).unwrap_err();
+        let error = UploadPlan::new(&["/nonexistent/file".into()], &to, false, LocalLinks::LeaveOut).unwrap_err();
         assert_eq!(error.status(), Status::NotFound);
         assert!(error.to_string().contains("/nonexistent/file"));
     }
@@ -291,7 +423,8 @@ mod tests {
             std::fs::create_dir(source.parent().unwrap()).unwrap();
             std::fs::write(source, "abc").unwrap();
         }
-        let to = UploadDestination::Into { folder: path("/to"), is_plain: false };
-        assert_eq!(UploadPlan::new(&sources, &to, false).unwrap_err().status(), Status::Usage);
+        let to = UploadDestination::Into(path("/to"));
+        let refused = UploadPlan::new(&sources, &to, false, LocalLinks::LeaveOut).unwrap_err();
+        assert_eq!(refused.status(), Status::Usage);
     }
 }

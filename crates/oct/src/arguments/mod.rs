@@ -13,13 +13,7 @@ pub(crate) use testbed_args::{Testbed, TestbedRun, TestbedSet, TestbedUp};
 
 /// Terasort, measurements, and sites with wide-area links on one machine.
 #[derive(Debug, Parser)]
-#[command(
-    name = "sector-oct",
-    bin_name = "sector oct",
-    version,
-    disable_help_subcommand = true,
-    propagate_version = true
-)]
+#[command(name = "sector-oct", bin_name = "sector oct", version, propagate_version = true)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -69,5 +63,19 @@ mod tests {
             commands.extend(command.get_subcommands().cloned());
         }
         assert!(examples > 10);
+    }
+
+    #[test]
+    fn the_reference_is_that_of_the_parser() {
+        let mut command = Arguments::command();
+        command.build();
+        let text = terminal::reference::page(
+            "Terasort, measurements and testbeds",
+            &command,
+            &["terasort", "bench", "testbed"],
+        );
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/oct.md");
+        let is_current = terminal::reference::is_current(&file, &text).unwrap();
+        assert!(is_current, "docs/reference/oct.md is not that of the parser: cargo xtask reference");
     }
 }

@@ -1,6 +1,7 @@
 //! Arguments of `sector oct terasort`. This file never runs a command.
 
 use clap::Subcommand;
+use terminal::cloud_path;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Terasort {
@@ -17,14 +18,17 @@ pub(crate) enum Terasort {
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// The folder for them
+        #[arg(value_parser = cloud_path)]
         folder: String,
     },
     /// Sort them in two stages (paper, Figure 3)
     #[command(after_help = "Example: sector oct terasort sort /gen /sorted")]
     Sort {
         /// The records' folder
+        #[arg(value_parser = cloud_path)]
         input: String,
         /// The folder for the sorted ones
+        #[arg(value_parser = cloud_path)]
         output: String,
         /// Buckets [default: by the size of the data]
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
@@ -34,6 +38,7 @@ pub(crate) enum Terasort {
     #[command(after_help = "Example: sector oct terasort validate /sorted --json")]
     Validate {
         /// The records' folder
+        #[arg(value_parser = cloud_path)]
         folder: String,
     },
 }

@@ -17,7 +17,7 @@ pub(crate) async fn messages(bench: BenchMessages, global: &Global) -> Result<()
     let measuring = tokio::task::spawn_blocking(move || measure(&bench, threads));
     let comparison = tokio::select! {
         measured = measuring => measured.map_err(|error| Failure::failed(format!("the measurement ended: {error}")))??,
-        () = terminal::interrupted() => return Err(Failure::failed("interrupted")),
+        signal = terminal::interrupted() => return Err(signal.failure("interrupted")),
     };
     let Some(comparison) = comparison else { return Ok(()) };
     for why in &comparison.left_out {

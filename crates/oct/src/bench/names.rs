@@ -24,7 +24,7 @@ pub(crate) async fn names(cloud: &Client, names: &BenchNames, global: &Global) -
     let measured = tokio::select! {
         measured = measure(cloud, &folder, names) => measured,
         // The command as a whole listens for it too; here the folder must be removed first.
-        () = terminal::interrupted() => Err(Failure::failed("interrupted")),
+        signal = terminal::interrupted() => Err(signal.failure("interrupted")),
     };
     let removed = cloud.remove_now(&folder, true).await;
     let figures = measured?;

@@ -32,7 +32,7 @@ pub(crate) async fn reads(cloud: &Client, reads: &BenchReads, global: &Global) -
     let measured = tokio::select! {
         measured = measure(cloud, &path, &local, reads) => measured,
         // The command as a whole listens for it too; here the files must be removed first.
-        () = terminal::interrupted() => Err(Failure::failed("interrupted")),
+        signal = terminal::interrupted() => Err(signal.failure("interrupted")),
     };
     let removed = match cloud.stat(&path).await {
         Ok(_) => cloud.remove_now(&path, false).await,

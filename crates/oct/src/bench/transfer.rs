@@ -24,7 +24,7 @@ pub(crate) async fn transfer(bench: BenchTransfer, global: &Global) -> Result<()
     });
     tokio::select! {
         measured = measuring => measured.map_err(|error| Failure::failed(format!("the measurement ended: {error}")))?,
-        () = terminal::interrupted() => Err(Failure::failed("interrupted")),
+        signal = terminal::interrupted() => Err(signal.failure("interrupted")),
     }
 }
 

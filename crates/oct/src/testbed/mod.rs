@@ -72,6 +72,7 @@ fn change(set: &TestbedSet, global: &Global) -> Result<(), Failure> {
     if let ControlReply::Changed(ways) =
         ask(&control_socket(&folder), &ControlRequest::Set { scope, change }).map_err(refused)?
         && !global.quiet
+        && !global.json
     {
         print::line(format!("{ways} link{} changed", if ways == 1 { "" } else { "s" }));
     }
@@ -83,7 +84,7 @@ async fn down(global: &Global) -> Result<(), Failure> {
     let note = RunningTestbed::needed(&running_testbed::folder()?)?;
     let networks = note.networks();
     note.process.stop().await?;
-    if global.quiet {
+    if global.quiet || global.json {
         return Ok(());
     }
     print::line("stopped; sites and links are gone");

@@ -68,6 +68,7 @@ async fn serve(
         _ => Some(TestbedCloud::start(plan, up.data.as_deref(), folder, global)?),
     };
     let Some(mut cloud) = cloud else {
+        terminal::show::mark_output();
         ready::announce(format_args!("testbed of {}", sites.join(", ")))?;
         say_what_to_do(global, plan);
         signals.next().await;
@@ -79,6 +80,7 @@ async fn serve(
     };
     let result = match result {
         Ok(address) => {
+            terminal::show::mark_output();
             ready::announce(format_args!("{address} over {}", sites.join(", ")))?;
             say_what_to_do(global, plan);
             tokio::select! {

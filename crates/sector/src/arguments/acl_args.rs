@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 use protocol::{Acl, Principal, UserName};
+use terminal::cloud_path;
 
 /// `sector acl`.
 #[derive(Clone, Debug, Subcommand)]
@@ -10,6 +11,7 @@ pub(crate) enum AclCommand {
     #[command(after_help = "Example: sector acl get /sdss")]
     Get {
         /// File or folder
+        #[arg(value_parser = cloud_path)]
         path: String,
     },
     /// Let a file or folder say this, and nothing else
@@ -19,6 +21,7 @@ pub(crate) enum AclCommand {
                             says nothing itself.")]
     Set {
         /// File or folder
+        #[arg(value_parser = cloud_path)]
         path: String,
         /// WHO:RIGHTS, with commas between; WHO is user:NAME, group:NAME or everyone
         acl: Acl,
@@ -27,6 +30,7 @@ pub(crate) enum AclCommand {
     #[command(after_help = "Example: sector acl remove /sdss user:alice")]
     Remove {
         /// File or folder
+        #[arg(value_parser = cloud_path)]
         path: String,
         /// user:NAME, group:NAME or everyone
         #[arg(required = true)]
@@ -36,12 +40,14 @@ pub(crate) enum AclCommand {
     #[command(after_help = "Example: sector acl clear /sdss/dr7")]
     Clear {
         /// File or folder
+        #[arg(value_parser = cloud_path)]
         path: String,
     },
     /// Give it to another user (administrators)
     #[command(after_help = "Example: sector acl owner /sdss alice")]
     Owner {
         /// File or folder
+        #[arg(value_parser = cloud_path)]
         path: String,
         /// Whose it is from now on
         user: UserName,

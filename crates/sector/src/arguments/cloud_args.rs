@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use protocol::{NodeId, RecordFraming, SliceId};
+use terminal::cloud_path;
 
 use super::{Allow, Approve, MasterJoin, NodeJoin, NodeTicket};
 
@@ -214,6 +215,7 @@ pub(crate) enum Rebuild {
         /// The slice, as `status` shows it
         slice: SliceId,
         /// A free path
+        #[arg(value_parser = cloud_path)]
         path: String,
     },
     /// Take conflicts off the list; slices that were set aside are removed
@@ -271,13 +273,13 @@ pub(crate) struct ImportFiles {
     /// Copies on disk before the command returns [default: the cloud's, 2]
     #[arg(long, value_name = "N")]
     pub(crate) sync_copies: Option<u8>,
-    /// How the bytes fall into records: fixed:BYTES, lines or file
+    /// How the bytes fall into records: fixed:BYTES, lines, index, parquet or file
     #[arg(long, default_value_t, value_name = "FORMAT")]
     pub(crate) records: RecordFraming,
     /// The folder on the node: absolute, or within `import` in its data folder
     #[arg(value_name = "DIR")]
     pub(crate) folder: String,
     /// The folder in Sector
-    #[arg(value_name = "DST")]
+    #[arg(value_name = "DST", value_parser = cloud_path)]
     pub(crate) to: String,
 }

@@ -5,19 +5,23 @@ use std::path::PathBuf;
 use super::TransferLimitArguments;
 use clap::{Args, Subcommand};
 use protocol::{RecordFraming, UserName};
+use terminal::cloud_path;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Put {
-    /// Folders too, with all that they hold
-    #[arg(short)]
+    /// Folders too: what they hold goes to DST
+    #[arg(short, long)]
     pub(crate) recursive: bool,
+    /// Follow symbolic links in folders; else they are left out, and named
+    #[arg(short = 'L', long)]
+    pub(crate) follow: bool,
     /// Copies wanted in the whole cloud [default: as the folder's policy says, else the cloud's, 3]
     #[arg(long, value_name = "N")]
     pub(crate) copies: Option<u8>,
     /// Copies on disk before the command returns [default: the cloud's, 2]
     #[arg(long, value_name = "N")]
     pub(crate) sync_copies: Option<u8>,
-    /// How the bytes fall into records: fixed:BYTES, lines or file
+    /// How the bytes fall into records: fixed:BYTES, lines, index, parquet or file
     #[arg(long, default_value_t, value_name = "FORMAT")]
     pub(crate) records: RecordFraming,
     /// Write behind what the file has; where there is none, make it
@@ -32,14 +36,14 @@ pub(crate) struct Put {
     #[command(flatten)]
     pub(crate) transfer_limit: TransferLimitArguments,
     /// Local files, or `-`, and at last the path in Sector
-    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    #[arg(required = true, value_name = "SRC... DST")]
     pub(crate) paths: Vec<String>,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Get {
-    /// Folders too, with all that they hold
-    #[arg(short)]
+    /// Folders too: what they hold goes to DST
+    #[arg(short, long)]
     pub(crate) recursive: bool,
     /// Replace local files of the same name
     #[arg(short, long)]
@@ -47,7 +51,7 @@ pub(crate) struct Get {
     #[command(flatten)]
     pub(crate) transfer_limit: TransferLimitArguments,
     /// Paths or globs in Sector, and at last a local file or folder, or `-`
-    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    #[arg(required = true, value_name = "SRC... DST")]
     pub(crate) paths: Vec<String>,
 }
 
@@ -56,60 +60,72 @@ pub(crate) struct Cat {
     /// First and last byte: `0-99`, `100-`, or `-100` for the last 100
     #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
     pub(crate) range: Option<String>,
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = cloud_path)]
     pub(crate) paths: Vec<String>,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Ls {
     /// With size, owner, time
-    #[arg(short)]
+    #[arg(short, long)]
     pub(crate) long: bool,
     /// Also what lies below
-    #[arg(short = 'R')]
+    #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
     /// Folders, files or globs
-    #[arg(default_value = "/")]
+    #[arg(default_value = "/", value_parser = cloud_path)]
     pub(crate) paths: Vec<String>,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Paths {
-    #[arg(default_value = "/")]
+    #[arg(default_value = "/", value_parser = cloud_path)]
     pub(crate) paths: Vec<String>,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Check {
     /// Folders too, with all that they hold
-    #[arg(short)]
+    #[arg(short, long)]
     pub(crate) recursive: bool,
     /// Files, folders or globs
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = cloud_path)]
     pub(crate) paths: Vec<String>,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Mkdir {
     /// Missing parents too; an existing folder is fine
-    #[arg(short)]
+    #[arg(short, long)]
     pub(crate) parents: bool,
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = cloud_path)]
     pub(crate) paths: Vec<String>,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FromTo {
-    /// Paths, and at last where to
-    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    /// Paths or globs, and at last where to
+    #[arg(required = true, value_name = "SRC... DST", value_parser = cloud_path)]
     pub(crate) paths: Vec<String>,
 }
 
 #[derive(Clone, Debug, Args)]
+pub(crate) struct Mv {
+    /// Leave what is at a destination as it is, and move the others
+    #[arg(short, long)]
+    pub(crate) no_clobber: bool,
+    #[command(flatten)]
+    pub(crate) from_to: FromTo,
+}
+
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Cp {
-    /// Folders too, with all that they hold
-    #[arg(short)]
+    /// Folders too: what they hold goes to DST
+    #[arg(short, long)]
     pub(crate) recursive: bool,
+    /// Leave what is at a destination as it is, and copy the others
+    #[arg(short, long)]
+    pub(crate) no_clobber: bool,
     /// Profile of another cloud, which SRC lies in
     #[arg(long, value_name = "FILE", conflicts_with = "to_profile")]
     pub(crate) from_profile: Option<PathBuf>,
@@ -125,15 +141,18 @@ pub(crate) struct Cp {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Rm {
     /// Folders too, with all that they hold
-    #[arg(short)]
+    #[arg(short, long)]
     pub(crate) recursive: bool,
     /// Do not mind what is not there
-    #[arg(short)]
+    #[arg(short, long)]
     pub(crate) force: bool,
+    /// Only print what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// For good: nothing goes to the trash
     #[arg(long)]
     pub(crate) now: bool,
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = cloud_path)]
     pub(crate) paths: Vec<String>,
 }
 
@@ -150,10 +169,10 @@ pub(crate) enum TrashCommand {
     #[command(after_help = "Example: sector trash restore /a/x.dat --to /b/x.dat")]
     Restore {
         /// Where they were (of several removed there, the newest is meant), or where they are in the trash
-        #[arg(required = true)]
+        #[arg(required = true, value_parser = cloud_path)]
         paths: Vec<String>,
         /// Where to put it instead
-        #[arg(long, value_name = "DST")]
+        #[arg(long, value_name = "DST", value_parser = cloud_path)]
         to: Option<String>,
     },
     /// Remove for good what could be restored
@@ -172,10 +191,14 @@ pub(crate) enum TrashCommand {
 pub(crate) enum PolicyCommand {
     /// What an entry says itself, and what holds for it with all its folders' say
     #[command(after_help = "Example: sector policy get /sdss --json")]
-    Get { path: String },
+    Get {
+        #[arg(value_parser = cloud_path)]
+        path: String,
+    },
     /// Set some of it: copies, sync-copies, sites, forbidden-sites, lifetime, together, quota, quota-files
     #[command(after_help = "Example: sector policy set /sdss copies=3 sites=jhu,uic lifetime=30d quota=10TB")]
     Set {
+        #[arg(value_parser = cloud_path)]
         path: String,
         /// `copies=3`; `copies=` inherits again
         #[arg(required = true, value_name = "KEY=VALUE")]
@@ -184,6 +207,7 @@ pub(crate) enum PolicyCommand {
     /// Inherit again: these keys, or all
     #[command(after_help = "Example: sector policy clear /sdss copies sites")]
     Clear {
+        #[arg(value_parser = cloud_path)]
         path: String,
         #[arg(value_name = "KEY")]
         keys: Vec<String>,

@@ -4,6 +4,7 @@ use bytesize::ByteSize;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use client::job::SideFileSpec;
 use protocol::{JobId, RecordFraming, SectorPath, SideFileName, limits};
+use terminal::cloud_path;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Run {
@@ -19,7 +20,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) inputs: Inputs,
     /// The folder for the results; it must not hold any yet
-    #[arg(long, required = true, value_name = "DIR")]
+    #[arg(long, required = true, value_name = "DIR", value_parser = cloud_path)]
     pub(crate) output: String,
     /// Send the results of each stage but the last to so many buckets; of a single stage too [default: two a node]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -53,7 +54,8 @@ impl Args for Inputs {
     fn augment_args(command: Command) -> Command {
         let help = "Files, folders or globs in Sector. Given again, a further stream that is read together with the first: \
                     record by record (fixed:BYTES, index) or file by file (file)";
-        let input = Arg::new(INPUT).long(INPUT).required(true).num_args(1..).value_name("GLOB");
+        let input =
+            Arg::new(INPUT).long(INPUT).required(true).num_args(1..).value_name("GLOB").value_parser(cloud_path);
         command.arg(input.action(ArgAction::Append).help(help))
     }
 
@@ -79,7 +81,7 @@ const INPUT: &str = "input";
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Index {
     /// Files, folders or globs in Sector
-    #[arg(required = true, value_name = "GLOB")]
+    #[arg(required = true, value_name = "GLOB", value_parser = cloud_path)]
     pub(crate) files: Vec<String>,
     /// How records are found: lines, or fixed:BYTES
     #[arg(long, value_name = "FORMAT", default_value = "lines", value_parser = found_records)]
@@ -118,7 +120,10 @@ fn found_records(text: &str) -> Result<RecordFraming, String> {
 fn side_file(text: &str) -> Result<SideFileSpec, String> {
     let (name, path) = text.split_once('=').ok_or("write NAME=PATH, for example words=/dictionary")?;
     let name = SideFileName::new(name).map_err(|error| error.to_string())?;
-    Ok(SideFileSpec { name, path: SectorPath::parse(path).map_err(|error| error.to_string())? })
+    Ok(SideFileSpec {
+        name,
+        path: SectorPath::parse(&cloud_path(path).unwrap_or_default()).map_err(|error| error.to_string())?,
+    })
 }
 
 /// Reads `MIN:MAX` with sizes like `8MiB:128MB`.

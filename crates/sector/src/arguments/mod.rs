@@ -11,9 +11,10 @@ mod file_args;
 mod job_args;
 mod limit_args;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Parser, Subcommand};
+use clap_complete::Shell;
 pub(crate) use terminal::Global;
 
 pub(crate) use account_args::{GroupCommand, Login, SessionCommand, TokenCommand, UserCommand};
@@ -28,7 +29,7 @@ pub(crate) use cloud_args::{
     Rebuild, RemoveNode, Role, TopologyVerb, Up,
 };
 pub(crate) use file_args::{
-    Cat, Check, Cp, FromTo, Get, Ls, Mkdir, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
+    Cat, Check, Cp, Get, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
 };
 pub(crate) use job_args::{Index, JobArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
@@ -38,7 +39,6 @@ pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
 #[command(
     name = "sector",
     version,
-    disable_help_subcommand = true,
     propagate_version = true,
     after_help = crate::application::FURTHER_HELP
 )]
@@ -85,10 +85,16 @@ pub(crate) enum Command {
     #[command(after_help = "Example: sector doctor /mnt/disk1 /mnt/disk2")]
     Doctor(Doctor),
     /// Upload files, or standard input (`-`)
-    #[command(after_help = "Example: sector put -r --records lines --limit 200mbit logs/ /logs")]
+    #[command(
+        override_usage = "sector put [OPTIONS] SRC... DST",
+        after_help = "Example: sector put -r --records lines --limit 200mbit logs /logs   (what `logs` holds goes to `/logs`)"
+    )]
     Put(Put),
     /// Download files
-    #[command(after_help = "Example: sector get -r /logs .")]
+    #[command(
+        override_usage = "sector get [OPTIONS] SRC... DST",
+        after_help = "Example: sector get -r /logs logs   (what `/logs` holds comes to `logs`)"
+    )]
     Get(Get),
     /// Print a file's bytes
     #[command(after_help = "Example: sector cat --range 0-99 /logs/a.txt   (the first 100 bytes)")]
@@ -115,10 +121,11 @@ pub(crate) enum Command {
     #[command(after_help = "Example: sector mkdir -p /a/b/c")]
     Mkdir(Mkdir),
     /// Rename, or move into a folder
-    #[command(after_help = "Example: sector mv /a/x.dat /b/")]
-    Mv(FromTo),
+    #[command(override_usage = "sector mv [OPTIONS] SRC... DST", after_help = "Example: sector mv /a/x.dat /b/")]
+    Mv(Mv),
     /// Copy within the cloud, or from one cloud to another
     #[command(
+        override_usage = "sector cp [OPTIONS] SRC... DST",
         after_help = "Example: sector cp -r /a /b   (to another cloud: sector cp -r --to-profile other.toml /a /b)"
     )]
     Cp(Cp),
@@ -186,6 +193,20 @@ pub(crate) enum Command {
     /// Look at what lies on a disk while nobody uses it: a journal, a sidecar, a node's data folder
     #[command(subcommand, after_help = "Example: sector inspect inventory /srv/node-1")]
     Inspect(Inspect),
+    /// Print what a shell needs to complete commands and options
+    #[command(after_help = "Example: sector completions bash   \
+                            (to ~/.local/share/bash-completion/completions/sector)")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write a manual page of each command
+    #[command(after_help = "Example: sector man /usr/local/share/man/man1")]
+    Man {
+        /// Where to: a folder
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// The process that runs user functions for a node
     #[command(hide = true)]
     Spe,
@@ -228,6 +249,74 @@ mod tests {
             let words = example.strip_prefix("Example: ").unwrap().split("   (").next().unwrap();
             let words: Vec<_> = words.split(' ').map(|word| word.trim_matches('\'')).collect();
             assert!(Arguments::try_parse_from(&words).is_ok(), "the example of {} does not parse", sub.get_name());
+        }
+    }
+
+    /// The pages of the reference and their commands.
+    const PAGES: &[(&str, &str, &[&str])] = &[
+        (
+            "cloud",
+            "Start, stop and watch a cloud",
+            &["up", "down", "demo", "security", "master", "nodes", "health", "doctor"],
+        ),
+        ("nodes", "Nodes and sites", &["node", "rebalance", "topology"]),
+        (
+            "files",
+            "Files and folders",
+            &[
+                "put", "get", "cat", "ls", "tree", "find", "du", "stat", "check", "mkdir", "mv", "cp", "rm", "trash",
+                "import",
+            ],
+        ),
+        ("rights", "Policies, rights and quotas", &["policy", "acl", "quota"]),
+        (
+            "accounts",
+            "Users, logins and the record of what they did",
+            &["login", "logout", "whoami", "user", "group", "session", "audit"],
+        ),
+        ("jobs", "Jobs", &["run", "index", "jobs", "job"]),
+        ("recovery", "Backups, and what to do after a disk was lost", &["rebuild", "backup", "restore", "inspect"]),
+        ("shell", "Completion and manual pages", &["completions", "man"]),
+    ];
+
+    #[test]
+    fn the_reference_is_that_of_the_parser_and_tells_each_command_once() {
+        let mut command = Arguments::command();
+        command.build();
+        let mut told: Vec<_> = PAGES.iter().flat_map(|(_, _, names)| names.iter().copied()).collect();
+        told.sort_unstable();
+        let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
+        let mut all: Vec<_> = shown.map(clap::Command::get_name).collect();
+        all.sort_unstable();
+        assert_eq!(told, all);
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+        for (page, title, names) in PAGES {
+            let text = terminal::reference::page(title, &command, names);
+            let is_current = terminal::reference::is_current(&folder.join(format!("{page}.md")), &text).unwrap();
+            assert!(is_current, "docs/reference/{page}.md is not that of the parser: cargo xtask reference");
+        }
+    }
+
+    #[test]
+    fn options_may_stand_anywhere_and_short_ones_have_long_forms() {
+        for line in [
+            "sector put a --copies 2 b -r /x",
+            "sector get /x -f x",
+            "sector cp /a --limit 10mbit /b -n /c",
+            "sector mv /a -n /b -v /c",
+            "sector help put",
+            "sector help node ticket",
+        ] {
+            let parsed = Arguments::try_parse_from(line.split(' '));
+            let is_help = matches!(&parsed, Err(error) if error.kind() == clap::error::ErrorKind::DisplayHelp);
+            assert!(parsed.is_ok() || is_help, "{line}: {parsed:?}");
+        }
+        let mut commands: Vec<_> = Arguments::command().get_subcommands().cloned().collect();
+        while let Some(command) = commands.pop() {
+            for argument in command.get_arguments().filter(|argument| argument.get_short().is_some()) {
+                assert!(argument.get_long().is_some(), "{} of {}", argument.get_id(), command.get_name());
+            }
+            commands.extend(command.get_subcommands().cloned());
         }
     }
 

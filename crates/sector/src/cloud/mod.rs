@@ -76,7 +76,7 @@ pub(crate) async fn down(global: &Global) -> Result<(), Failure> {
         return Err(Failure::new(Reason::NotFound, "no cloud that `sector up` started runs here"));
     };
     running.process.stop().await?;
-    if !global.quiet {
+    if !global.quiet && !global.json {
         show::line(format!("stopped; `sector up --data {}` has what it had", running.data.display()));
     }
     Ok(())
@@ -154,6 +154,7 @@ async fn serve(
     if let Some(home) = home {
         RunningCloud::here(profile.address, &layout.folder).save(home)?;
     }
+    show::mark_output();
     ready::announce(format_args!("sector://{}", profile.address))
         .map_err(|error| Failure::failed(error.to_string()))?;
     if !global.quiet && home.is_some() {

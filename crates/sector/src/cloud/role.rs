@@ -10,7 +10,7 @@ use daemon::{
 };
 use protocol::Refusal;
 use spe::SpeProgram;
-use terminal::failure::Failure;
+use terminal::{failure::Failure, show};
 
 use super::{layout::security_failure, processes};
 
@@ -44,6 +44,7 @@ async fn run_until_signal<F: Future<Output = Result<(), Refusal>>>(
     run: impl FnOnce(daemon::shutdown::ShutdownToken) -> F,
 ) -> Result<(), Failure> {
     processes::end_with_parent();
+    show::mark_output();
     let mut signals = Signals::listen()?;
     let stop = TaskGroup::new();
     let role = run(stop.token());

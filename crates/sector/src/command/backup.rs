@@ -84,9 +84,10 @@ async fn in_order<T: Send + 'static>(
     let mut working = spawn_blocking(move || work(&asked));
     let ended = tokio::select! {
         ended = &mut working => ended,
-        () = interrupted() => {
+        signal = interrupted() => {
             interrupt.cancel();
-            working.await
+            let ended = working.await.map_err(|error| Failure::failed(error.to_string()))?;
+            return ended.map_err(|failure| signal.ends(failure));
         }
     };
     ended.map_err(|error| Failure::failed(error.to_string()))?

@@ -54,8 +54,8 @@ async fn files(cloud: &Client, check: &Check) -> Result<Vec<(SectorPath, u64)>, 
     let mut files = Vec::new();
     for pattern in &check.paths {
         if !check.recursive
-            && !pattern.contains(['*', '?', '[', '{'])
-            && client::namespace::is_folder(&cloud.stat(&SectorPath::parse(pattern)?).await?.entry)
+            && let Some(path) = cloud.literal(pattern).await?
+            && client::namespace::is_folder(&cloud.stat(&path).await?.entry)
         {
             return Err(Failure::usage(format!("`{pattern}` is a folder; use -r for all that it holds")));
         }

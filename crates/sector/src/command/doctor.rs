@@ -34,9 +34,11 @@ pub(crate) async fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failu
         memory(available_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())),
         clock(clock_is_synchronised()),
     ]);
-    for folder in &folders {
-        findings.extend(disk(folder));
-    }
+    // The folder of `sector up` is made when it is first needed. One that was named should be there.
+    let (absent, folders): (Vec<_>, Vec<_>) =
+        folders.into_iter().partition(|folder| !doctor.folders.is_empty() && !folder.exists());
+    findings.extend(absent.iter().map(|folder| missing(folder)));
+    findings.extend(folders.iter().flat_map(|folder| disk(folder)));
     findings.extend(shared_file_systems(&folders));
     findings.push(sandbox(probe_sandbox().await));
     findings.push(function_memory(MemoryBound::detect(&SandboxSettings::default())));
@@ -146,6 +148,11 @@ fn clock(synchronised: Option<bool>) -> Finding {
 }
 
 /// Free space, whether the folder is writable, and how long a sync takes.
+fn missing(folder: &Path) -> Finding {
+    let advice = "mount its disk, make the folder, or look at how the name is written".into();
+    Finding::warning("disk", format!("{}: it is not there", folder.display()), advice)
+}
+
 fn disk(folder: &Path) -> Vec<Finding> {
     let there = existing(folder);
     let shown = folder.display();

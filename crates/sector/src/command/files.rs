@@ -1,24 +1,26 @@
 //! `put`, `get` and `cat`: bytes between this machine and the cloud. It reads arguments and prints; which file goes
 //! where, and how many at once, the client library decides. It never decides where slices lie.
 
-use std::{io, ops::Range, path::PathBuf, sync::Arc};
+use std::{io, ops::Range, path::PathBuf};
 
 use client::{
-    Client, Condition, EntryKind, PutOptions,
-    tree::{self, DownloadPlan, ExistingFiles, FailedFile, PlannedUpload, UploadDestination, UploadPlan},
+    Client, Condition, Entry, EntryKind, PutOptions,
+    tree::{self, DownloadPlan, ExistingFiles, FailedFile, LocalLinks, PlannedUpload, UploadDestination, UploadPlan},
 };
 use protocol::{Reason, Version};
 use terminal::{
+    cloud_path,
     failure::Failure,
-    show::{Meter, say, size},
+    show::{self, say},
 };
 
-use super::tree_progress;
+use super::transfer::{self, ShownTransfer, split};
 use crate::arguments::{Cat, Get, Global, Put};
 
 /// `sector put`.
 pub(crate) async fn put(cloud: &Client, put: Put, global: &Global) -> Result<(), Failure> {
-    let Some((to, from)) = put.paths.split_last() else { return Err(Failure::usage("put needs SRC and DST")) };
+    let (from, to) = split(&put.paths)?;
+    let Ok(to) = cloud_path(to);
     if (put.append || put.if_version.is_some()) && from.len() > 1 {
         return Err(Failure::usage("--append and --if-version are for one file"));
     }
@@ -35,18 +37,18 @@ pub(crate) async fn put(cloud: &Client, put: Put, global: &Global) -> Result<(),
         parents: true,
         ..PutOptions::default()
     };
-    let destination = UploadDestination::resolve(cloud, to, from.len()).await?;
+    let destination = UploadDestination::resolve(cloud, &to, from.len()).await?;
     if from == ["-"] {
-        let path = destination.file_for(None)?;
-        if put.append {
-            cloud.append(io::stdin(), &path, &options, &|_| ()).await?;
-        } else {
-            cloud.put(io::stdin(), &path, &options, &|_| ()).await?;
-        }
-        return Ok(());
+        let (path, shown) = (destination.file_for(None)?, ShownTransfer::start("put", 1, 0, cloud, global));
+        let entry = match put.append {
+            true => cloud.append(io::stdin(), &path, &options, &|_| ()).await?,
+            false => cloud.put(io::stdin(), &path, &options, &|_| ()).await?,
+        };
+        return shown.finish_one(bytes_of(&entry));
     }
     let sources: Vec<PathBuf> = from.iter().map(PathBuf::from).collect();
-    let plan = UploadPlan::new(&sources, &destination, put.recursive).map_err(tree_progress::plan_failure)?;
+    let links = if put.follow { LocalLinks::Follow } else { LocalLinks::LeaveOut };
+    let plan = UploadPlan::new(&sources, &destination, put.recursive, links).map_err(transfer::plan_failure)?;
     if put.append {
         return append_one(cloud, plan.files(), &options, global).await;
     }
@@ -61,10 +63,9 @@ async fn append_one(
     global: &Global,
 ) -> Result<(), Failure> {
     let [PlannedUpload { file, to, bytes }] = uploads else { return Err(Failure::usage("--append is for one file")) };
-    let meter = Meter::start("append", *bytes, global).of(cloud);
-    cloud.append_file(file, to, options, &|bytes| meter.add(bytes)).await?;
-    meter.finish();
-    Ok(())
+    let shown = ShownTransfer::start("append", 1, *bytes, cloud, global);
+    cloud.append_file(file, to, options, &|bytes| shown.meter().add(bytes)).await?;
+    shown.finish_one(*bytes)
 }
 
 /// Uploads the files of a plan, and shows how far it is.
@@ -72,36 +73,39 @@ pub(crate) async fn upload_all(
     cloud: &Client,
     plan: UploadPlan,
     options: &PutOptions,
-    what: &str,
+    what: &'static str,
     global: &Global,
 ) -> Result<(), Failure> {
-    for item in plan.left_out() {
-        say!("sector: `{}` is left out: it is no ordinary file", item.display());
+    let left_out = plan.left_out().to_vec();
+    for item in &left_out {
+        let why = if item.is_symlink() { "it is a link; -L follows links" } else { "it is no ordinary file" };
+        say!("sector: `{}` is left out: {why}", terminal::sanitize(&item.display().to_string()));
     }
-    let total = plan.bytes();
-    let meter = Arc::new(Meter::start(what, total, global).of(cloud));
-    let observer = tree_progress::observer(&meter, tree_progress::failure);
+    let shown = ShownTransfer::start(what, plan.files().len(), plan.bytes(), cloud, global);
+    let observer = shown.observer(transfer::failure);
     let outcome = tree::upload(cloud, plan, options, &observer).await;
-    meter.finish();
-    if outcome.kept_bytes > 0 && !global.quiet && !global.json {
-        say!("{what}: {} of {} had arrived before and were not sent again", size(outcome.kept_bytes), size(total));
+    shown.finish(&outcome, &left_out, transfer::failure)
+}
+
+fn bytes_of(entry: &Entry) -> u64 {
+    match &entry.kind {
+        EntryKind::File(content) => content.bytes,
+        EntryKind::Folder => 0,
     }
-    tree_progress::result_of(&outcome)
 }
 
 /// `sector get`. A file that is already there, byte for byte, is not fetched again.
 pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(), Failure> {
-    let Some((to, from)) = get.paths.split_last() else { return Err(Failure::usage("get needs SRC and DST")) };
+    let (from, to) = split(&get.paths)?;
+    let from: Vec<_> = from.iter().map(|path| cloud_path(path).unwrap_or_else(|never| match never {})).collect();
     if to == "-" {
-        return cat_all(cloud, from, None).await;
+        return cat_all(cloud, &from, None).await;
     }
-    let plan = DownloadPlan::new(cloud, from, to, get.recursive).await.map_err(tree_progress::plan_failure)?;
-    let meter = Arc::new(Meter::start("get", plan.bytes(), global).of(cloud));
-    let observer = tree_progress::observer(&meter, failed_download);
+    let plan = DownloadPlan::new(cloud, &from, to, get.recursive).await.map_err(transfer::plan_failure)?;
+    let shown = ShownTransfer::start("get", plan.files().len(), plan.bytes(), cloud, global);
     let existing = if get.force { ExistingFiles::FetchAnew } else { ExistingFiles::Keep };
-    let outcome = tree::download(cloud, plan, existing, &observer).await;
-    meter.finish();
-    tree_progress::result_of(&outcome)
+    let outcome = tree::download(cloud, plan, existing, &shown.observer(failed_download)).await;
+    shown.finish(&outcome, &[], failed_download)
 }
 
 fn failed_download(failed: &FailedFile) -> Failure {
@@ -109,12 +113,12 @@ fn failed_download(failed: &FailedFile) -> Failure {
         Reason::Exists => {
             Failure::new(Reason::Exists, format!("`{}` exists already; --force replaces it", failed.to.display()))
         }
-        _ => tree_progress::failure(failed),
+        _ => transfer::failure(failed),
     }
 }
 
 /// `sector cat`.
-pub(crate) async fn cat(cloud: &Client, cat: Cat) -> Result<(), Failure> {
+pub(crate) async fn cat(cloud: &Client, cat: &Cat) -> Result<(), Failure> {
     cat_all(cloud, &cat.paths, cat.range.as_deref()).await
 }
 
@@ -123,6 +127,8 @@ async fn cat_all(cloud: &Client, patterns: &[String], range: Option<&str>) -> Re
         for entry in cloud.expand(pattern).await? {
             let EntryKind::File(content) = &entry.kind else { continue };
             let range = range.map(|range| parse_range(range, content.bytes)).transpose()?;
+            // The file's bytes stand there: no document may follow them.
+            show::mark_output();
             match cloud.read(&entry.path, range, io::stdout(), &|_| ()).await {
                 // The reader of the pipe has read enough.
                 Err(client::ClientError::Stream { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {

@@ -65,7 +65,7 @@ pub(crate) async fn import(cloud: &Client, wanted: ImportFiles, global: &Global)
     if global.json {
         show::json(&views)?;
     } else if !global.quiet {
-        show::line(format!("{} files imported", views.len()));
+        show::line(format!("{} imported", show::count(views.len(), "file")));
     }
     match (failure, views.into_iter().find_map(|view| view.left)) {
         (Some(failure), _) => Err(failure),

@@ -83,7 +83,8 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         (Some(slice), count) => format!(", with {count} errors, see {slice}"),
         (None, _) => String::new(),
     };
-    show::line(format!("{} files, {} in {output}{left_out}", outcome.outputs.len(), show::size(bytes)));
+    let (files, job) = (show::count(outcome.outputs.len(), "file"), outcome.record.job);
+    show::line(format!("{files}, {} in {output}{left_out}; job {job}", show::size(bytes)));
     Ok(())
 }
 
@@ -114,8 +115,7 @@ pub(crate) async fn jobs(cloud: &Client, global: &Global) -> Result<(), Failure>
 pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global) -> Result<(), Failure> {
     let id = arguments.job;
     if arguments.cancel {
-        cloud.cancel_job(id).await?;
-        return Ok(());
+        return Ok(cloud.cancel_job(id).await?);
     }
     let mut record = cloud.job(id).await?;
     while arguments.wait && record.state == JobState::Running {

@@ -1,6 +1,6 @@
 //! `ls`, `tree`, `find`, `du` and `stat`: what is there. They never change anything.
 
-use client::{Client, CopyState, Entry, EntryKind, SectorPath, expand::is_glob};
+use client::{Client, ClientError, CopyState, Entry, EntryKind, SectorPath, expand::is_glob};
 use serde::Serialize;
 use terminal::{
     failure::{Failure, Failures},
@@ -45,11 +45,12 @@ pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Fa
 
 /// `sector tree`.
 pub(crate) async fn tree(cloud: &Client, paths: &[String], global: &Global) -> Result<(), Failure> {
+    let mut views = Vec::new();
     for path in paths {
         let root = SectorPath::parse(path)?;
-        let entries = cloud.list_recursive(&root).await?;
+        let entries = cloud.list_recursive(&root).await.map_err(|error| Failure::from(error).about(path))?;
         if global.json {
-            show::json(&entries.iter().map(EntryView::from).collect::<Vec<_>>())?;
+            views.extend(entries.iter().map(EntryView::from));
             continue;
         }
         show::line(root.as_str());
@@ -60,14 +61,14 @@ pub(crate) async fn tree(cloud: &Client, paths: &[String], global: &Global) -> R
             show::line(format!("{}{}{slash}", "    ".repeat(depth), entry.path.name().unwrap_or_default()));
         }
     }
-    Ok(())
+    if global.json { show::json(&views) } else { Ok(()) }
 }
 
 /// `sector find`.
 pub(crate) async fn find(cloud: &Client, patterns: &[String], global: &Global) -> Result<(), Failure> {
     let mut entries = Vec::new();
     for pattern in patterns {
-        entries.extend(cloud.expand(pattern).await?);
+        entries.extend(cloud.expand(pattern).await.map_err(|error| Failure::from(error).about(pattern))?);
     }
     if global.json {
         return show::json(&entries.iter().map(EntryView::from).collect::<Vec<_>>());
@@ -88,7 +89,7 @@ pub(crate) async fn du(cloud: &Client, paths: &[String], global: &Global) -> Res
                 folders: usage.folders,
                 bytes: usage.bytes,
             }),
-            Err(error) => failures.note(Err(error.into())),
+            Err(error) => failures.note(Err(Failure::from(error).about(&path))),
         }
     }
     if global.json {
@@ -116,7 +117,7 @@ pub(crate) async fn stat(cloud: &Client, paths: &[String], global: &Global) -> R
                 let copies = status.copies.iter().map(CopyView::from).collect();
                 views.push(StatView { entry: EntryView::from(&status.entry), copies });
             }
-            Err(error) => failures.note(Err(error.into())),
+            Err(error) => failures.note(Err(Failure::from(error).about(&path))),
         }
     }
     if global.json {
@@ -160,7 +161,7 @@ async fn named(cloud: &Client, patterns: &[String]) -> (Vec<SectorPath>, Failure
     for pattern in patterns {
         match cloud.matching(pattern).await {
             Ok(matching) => paths.extend(matching),
-            Err(error) => failures.note(Err(error.into())),
+            Err(error) => failures.note(Err(Failure::from(error).about(pattern))),
         }
     }
     (paths, failures)
@@ -168,11 +169,11 @@ async fn named(cloud: &Client, patterns: &[String]) -> (Vec<SectorPath>, Failure
 
 /// A glob's files, a folder's entries, or the file itself.
 async fn matching(cloud: &Client, pattern: &str, recursive: bool) -> Result<Vec<Entry>, Failure> {
-    if is_glob(pattern) {
-        return Ok(cloud.expand(pattern).await?);
-    }
-    let path = SectorPath::parse(pattern)?;
-    Ok(if recursive { cloud.list_recursive(&path).await? } else { cloud.list(&path).await? })
+    let about = |error: ClientError| Failure::from(error).about(pattern);
+    let Some(path) = cloud.literal(pattern).await.map_err(about)? else {
+        return cloud.expand(pattern).await.map_err(about);
+    };
+    if recursive { cloud.list_recursive(&path).await } else { cloud.list(&path).await }.map_err(about)
 }
 
 /// An entry as JSON (contract: `stat`).

@@ -59,7 +59,7 @@ async fn in_browser(at: LoginTarget, provider: Option<&str>) -> Result<Profile, 
     }
     tokio::select! {
         profile = begun.finish() => Ok(profile?),
-        () = interrupted() => Err(Failure::failed("interrupted; nobody is logged in")),
+        signal = interrupted() => Err(signal.failure("interrupted; nobody is logged in")),
     }
 }
 

@@ -7,6 +7,7 @@ mod admission;
 mod audit;
 mod backup;
 mod check;
+mod completions;
 mod doctor;
 mod driver;
 pub(crate) mod files;
@@ -23,12 +24,13 @@ mod password_input;
 mod policy;
 mod quota;
 mod rebuild;
+mod remove;
 mod segments;
 mod sessions;
 mod topology;
+mod transfer;
 mod transfer_limit;
 mod trash;
-mod tree_progress;
 mod udf;
 
 use client::Client;
@@ -63,7 +65,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Node(Node { verb: Some(NodeVerb::Join(join)), .. }) => tokio::select! {
             joined = admission::join::node(join, global) => joined,
-            () = interrupted() => Err(Failure::failed("interrupted; the same command goes on where it was")),
+            signal = interrupted() => Err(signal.failure("interrupted; the same command goes on where it was")),
         },
         Command::Master(MasterRole { command: Some(MasterCommand::Rebuild(role)), .. }) => {
             rebuild::archive_journal(&role, global)
@@ -77,6 +79,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Backup(asked) => backup::backup(asked, global).await,
         Command::Restore(asked) => backup::restore(asked, global).await,
         Command::Inspect(inspect) => inspect::run(inspect, global),
+        Command::Completions { shell } => {
+            completions::completions(shell);
+            Ok(())
+        }
+        Command::Man { folder } => completions::manual(&folder),
         Command::Audit(asked) => match audit::offline(&asked, global) {
             Some(done) => done,
             None => with_client(Command::Audit(asked), global).await,
@@ -97,7 +104,7 @@ async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
     } else {
         tokio::select! {
             result = run_with(&cloud, command, global) => result,
-            () = interrupted() => Err(Failure::failed(INTERRUPTED)),
+            signal = interrupted() => Err(signal.failure(INTERRUPTED)),
         }
     };
     session::close(&cloud).await;
@@ -113,7 +120,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Health => nodes::health(cloud, global).await,
         Command::Put(put) => files::put(&transfer_limit::throttled(cloud, &put.transfer_limit)?, put, global).await,
         Command::Get(get) => files::get(&transfer_limit::throttled(cloud, &get.transfer_limit)?, get, global).await,
-        Command::Cat(cat) => files::cat(cloud, cat).await,
+        Command::Cat(cat) => files::cat(cloud, &cat).await,
         Command::Ls(ls) => listing::ls(cloud, ls, global).await,
         Command::Tree(paths) => listing::tree(cloud, &paths.paths, global).await,
         Command::Find(paths) => listing::find(cloud, &paths.paths, global).await,
@@ -121,9 +128,9 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Stat(paths) => listing::stat(cloud, &paths.paths, global).await,
         Command::Check(asked) => check::check(cloud, asked, global).await,
         Command::Mkdir(mkdir) => folders::mkdir(cloud, mkdir).await,
-        Command::Mv(from_to) => folders::mv(cloud, from_to).await,
+        Command::Mv(mv) => folders::mv(cloud, &mv, global).await,
         Command::Cp(cp) => folders::cp(&transfer_limit::throttled(cloud, &cp.transfer_limit)?, cp, global).await,
-        Command::Rm(rm) => folders::rm(cloud, rm).await,
+        Command::Rm(rm) => remove::rm(cloud, &rm, global).await,
         Command::Trash(trash) => trash::run(cloud, trash, global).await,
         Command::Policy(policy) => policy::run(cloud, policy, global).await,
         Command::Acl(acl) => acl::run(cloud, acl, global).await,
@@ -151,6 +158,8 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Backup(_)
         | Command::Restore(_)
         | Command::Inspect(_)
+        | Command::Completions { .. }
+        | Command::Man { .. }
         | Command::Spe
         | Command::Driver
         | Command::Application(_) => Err(Failure::failed("this command needs no login")),

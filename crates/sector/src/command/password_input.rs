@@ -86,7 +86,7 @@ fn typed(keys: &mut impl Read) -> Result<String, Failure> {
         }
         match key[0] {
             b'\n' | b'\r' => break,
-            CTRL_C | CTRL_BACKSLASH => return Err(Failure::failed("interrupted; nothing was changed")),
+            CTRL_C | CTRL_BACKSLASH => return Err(Failure::interrupted("interrupted; nothing was changed")),
             CTRL_D if line.is_empty() => break,
             CTRL_U => line.clear(),
             BACKSPACE | DELETE => {

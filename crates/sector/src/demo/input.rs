@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use client::tree::UploadPlan;
+use client::tree::{LocalLinks, UploadPlan};
 use protocol::{Reason, SectorPath};
 use terminal::failure::Failure;
 
@@ -16,7 +16,7 @@ pub(super) fn uploads(folder: Option<&Path>, to: &SectorPath) -> Result<UploadPl
         if !folder.is_dir() {
             return Err(Failure::new(Reason::NotFound, format!("`{}` is not a folder", folder.display())));
         }
-        let plan = UploadPlan::below(folder, to)?;
+        let plan = UploadPlan::below(folder, to, LocalLinks::LeaveOut)?;
         return if plan.files().is_empty() {
             Err(Failure::usage(format!("`{}` holds no files", folder.display())))
         } else {
@@ -28,7 +28,7 @@ pub(super) fn uploads(folder: Option<&Path>, to: &SectorPath) -> Result<UploadPl
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         // A crate whose name Sector does not accept is left out of the tour.
         let Ok(to) = to.join(name) else { continue };
-        plan.extend(UploadPlan::below(&folder, &to).unwrap_or_default());
+        plan.extend(UploadPlan::below(&folder, &to, LocalLinks::LeaveOut).unwrap_or_default());
     }
     if plan.files().is_empty() {
         return Err(Failure::new(

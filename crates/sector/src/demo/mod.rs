@@ -29,7 +29,7 @@ pub(crate) async fn run(demo: Demo, global: &Global) -> Result<(), Failure> {
     check_room(&folder, uploads.bytes(), demo.records)?;
     let result = tokio::select! {
         result = tour(&demo, folder.clone(), uploads, global) => result,
-        () = terminal::interrupted() => Err(Failure::failed("interrupted")),
+        signal = terminal::interrupted() => Err(signal.failure("interrupted")),
     };
     if !demo.keep || result.is_err() {
         let _ = std::fs::remove_dir_all(&folder);

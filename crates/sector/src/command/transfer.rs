@@ -1,0 +1,186 @@
+//! What a person sees of a transfer of many files: files and bytes meanwhile, each failure when it happens, and one
+//! line at the end. It never decides which file goes where.
+
+use std::{
+    fmt::Display,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use client::{
+    Client, ClientError,
+    tree::{FailedFile, TreeEvent, TreeObserver, TreeOutcome},
+};
+use serde::Serialize;
+use terminal::{
+    failure::{Failure, FailureView},
+    sanitize,
+    show::{self, Meter, say, size},
+};
+
+use crate::arguments::Global;
+
+/// A transfer while it is shown.
+pub(crate) struct ShownTransfer {
+    what: &'static str,
+    meter: Arc<Meter>,
+    begun: Instant,
+    is_quiet: bool,
+    is_json: bool,
+}
+
+impl ShownTransfer {
+    /// Begins to show the transfer of so many files and bytes.
+    pub(crate) fn start(what: &'static str, files: usize, bytes: u64, cloud: &Client, global: &Global) -> Self {
+        let meter = Arc::new(Meter::start(what, bytes, global).of(cloud).counting(files));
+        Self { what, meter, begun: Instant::now(), is_quiet: global.quiet, is_json: global.json }
+    }
+
+    /// Shows files and bytes, and prints each failure in the words of `failure_of`.
+    pub(crate) fn observer(&self, failure_of: fn(&FailedFile) -> Failure) -> TreeObserver {
+        let meter = Arc::clone(&self.meter);
+        Arc::new(move |event| match event {
+            TreeEvent::Bytes(bytes) => meter.add(bytes),
+            TreeEvent::Failed(failed) => say!("sector: {}", sanitize(&failure_of(failed).message)),
+            TreeEvent::Done(_) => meter.add_file(),
+        })
+    }
+
+    /// Says what became of all, and how the command ends: the first failure decides the exit code.
+    pub(crate) fn finish(
+        self,
+        outcome: &TreeOutcome,
+        left_out: &[PathBuf],
+        failure_of: fn(&FailedFile) -> Failure,
+    ) -> Result<(), Failure> {
+        let failures: Vec<_> = outcome.failures.iter().map(|failed| about(failed, failure_of(failed))).collect();
+        let skipped_bytes: u64 = outcome.files.iter().filter(|file| file.is_skipped).map(|file| file.bytes).sum();
+        let sums = TransferView {
+            files: outcome.files.len(),
+            bytes: outcome.bytes(),
+            skipped: outcome.skipped(),
+            kept_bytes: outcome.kept_bytes,
+            seconds: self.begun.elapsed().as_secs_f64(),
+            failed: failures.iter().map(Failure::view).collect(),
+            left_out: left_out.iter().map(|item| item.display().to_string()).collect(),
+        };
+        let passed_bytes = sums.bytes.saturating_sub(skipped_bytes).saturating_sub(sums.kept_bytes);
+        self.end(sums, passed_bytes)?;
+        failures.into_iter().next().map_or(Ok(()), |failure| Err(failure.printed()))
+    }
+
+    /// The same for one file that went well.
+    pub(crate) fn finish_one(self, bytes: u64) -> Result<(), Failure> {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        self.end(TransferView { files: 1, bytes, seconds, ..TransferView::default() }, bytes)
+    }
+
+    /// The meter, for bytes that are counted by hand.
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    fn end(self, sums: TransferView, passed_bytes: u64) -> Result<(), Failure> {
+        self.meter.finish();
+        if self.is_json {
+            return show::json(&sums);
+        }
+        if !self.is_quiet {
+            say!("{}: {}", self.what, sums.message(passed_bytes));
+        }
+        Ok(())
+    }
+}
+
+/// The files and bytes of a transfer as JSON (contract: `put`, `get`, `cp`).
+#[derive(Debug, Default, Serialize)]
+struct TransferView {
+    /// Files in place, those among them that were there before, and their bytes.
+    files: usize,
+    bytes: u64,
+    skipped: usize,
+    /// Bytes that an earlier call had brought.
+    kept_bytes: u64,
+    seconds: f64,
+    failed: Vec<FailureView>,
+    left_out: Vec<String>,
+}
+
+impl TransferView {
+    /// `passed_bytes` are those that passed now.
+    fn message(&self, passed_bytes: u64) -> String {
+        let mut text = format!("{}, {}", show::count(self.files, "file"), size(self.bytes));
+        for (count, what) in [(self.skipped, "skipped"), (self.failed.len(), "failed")] {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
+        }
+        if self.kept_bytes > 0 {
+            text += &format!(", {} had arrived before", size(self.kept_bytes));
+        }
+        text += &format!(", {:.1} s", self.seconds);
+        if self.seconds >= RATED.as_secs_f64() && passed_bytes > 0 {
+            text += &format!(", {}/s", size((passed_bytes as f64 / self.seconds) as u64));
+        }
+        text
+    }
+}
+
+/// A failure in the client's own words.
+pub(crate) fn failure(failed: &FailedFile) -> Failure {
+    Failure::from(&failed.error)
+}
+
+/// A failure with the source that it is about.
+fn about(failed: &FailedFile, failure: Failure) -> Failure {
+    failure.about(failed.from.display())
+}
+
+/// Why there is no plan. A folder needs an option.
+pub(crate) fn plan_failure(error: ClientError) -> Failure {
+    let asks_for_option = |folder: &dyn Display| {
+        Failure::usage(format!("`{folder}` is a folder; use -r for all that it holds")).about(folder)
+    };
+    match &error {
+        ClientError::IsFolder { path } => asks_for_option(path),
+        ClientError::IsLocalFolder { folder } => asks_for_option(&folder.display()),
+        _ => error.into(),
+    }
+}
+
+/// The sources, and where they go: the last of what was named.
+pub(crate) fn split(paths: &[String]) -> Result<(&[String], &str), Failure> {
+    match paths.split_last() {
+        Some((to, from)) if !from.is_empty() => Ok((from, to)),
+        _ => Err(Failure::usage("name what goes and where to: SRC... DST")),
+    }
+}
+
+/// A rate over less than this says nothing.
+const RATED: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_last_line_counts_files_and_bytes_and_rates_only_what_passed_now() {
+        let mut sums = TransferView { files: 3, bytes: 3 << 20, seconds: 2.0, ..TransferView::default() };
+        assert_eq!(sums.message(2 << 20), "3 files, 3.0 MiB, 2.0 s, 1.0 MiB/s");
+        (sums.skipped, sums.kept_bytes) = (1, 1 << 20);
+        assert_eq!(sums.message(0), "3 files, 3.0 MiB, 1 skipped, 1.0 MiB had arrived before, 2.0 s");
+        sums = TransferView { files: 1, bytes: 5, ..TransferView::default() };
+        assert_eq!(sums.message(5), "1 file, 5 B, 0.0 s");
+    }
+
+    #[test]
+    fn sources_and_destination_are_told_apart() {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let all = words("a b /x");
+        assert_eq!(split(&all).unwrap(), (&all[..2], "/x"));
+        assert!(split(&words("a")).is_err() && split(&[]).is_err());
+    }
+}

@@ -1,0 +1,227 @@
+//! The edge of the command line: exit codes and documents that scripts can trust. Also names as people write them, and
+//! trees with odd things in them.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io::Write,
+    os::unix::{ffi::OsStrExt, fs::symlink},
+    process::{Child, Command, Stdio},
+};
+
+use cluster::{Cloud, Ended, ended, random_bytes};
+use serde_json::Value;
+
+fn cloud() -> Cloud {
+    Cloud::start(&["--nodes", "1", "--sites", "1"])
+}
+
+/// The one document of a command, however it ended.
+fn document(ended: &Ended) -> Value {
+    serde_json::from_slice(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+/// A `put` from a pipe that is in the middle of its upload.
+fn writer(cloud: &Cloud, path: &str) -> Child {
+    let mut child = cloud.command(&["put", "-", path]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(&random_bytes(3 << 20)).unwrap();
+    child
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn a_path_that_another_writes_is_busy_and_one_that_is_not_mine_is_denied() {
+    let cloud = cloud();
+    let mut other = writer(&cloud, "/f");
+    let file = cloud.file("x", "x");
+    let busy = cloud.run(&["--json", "put", file.to_str().unwrap(), "/f"]);
+    assert_eq!(busy.code, 8, "{}", busy.errors);
+    let document = document(&busy);
+    assert_eq!(document["failed"][0]["reason"], "lease_held", "{document}");
+    assert_eq!(document["failed"][0]["path"], file.to_str().unwrap());
+    signal(&other, "-INT");
+    other.wait().unwrap();
+    cloud.ok(&["put", file.to_str().unwrap(), "/f"]);
+    cloud.fails(4, &["rm", "-r", "/"]);
+}
+
+#[test]
+fn a_command_that_a_signal_ends_says_which() {
+    let cloud = cloud();
+    for (name, code) in [("-INT", 130), ("-TERM", 143)] {
+        let mut child = writer(&cloud, "/f");
+        signal(&child, name);
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{name}");
+    }
+}
+
+#[test]
+fn each_command_with_json_prints_one_document_also_when_it_fails() {
+    let cloud = cloud();
+    let file = cloud.file("x", "x");
+    let file = file.to_str().unwrap();
+    for line in [
+        &["put", file, "/d/x"][..],
+        &["put", file, "/d/x"],
+        &["get", "/d/x", "copy"],
+        &["cp", "/d/x", "/d/y"],
+        &["mkdir", "/e"],
+        &["mv", "/d/y", "/e/"],
+        &["rm", "--dry-run", "-r", "/e"],
+        &["rm", "-r", "/e"],
+        &["trash", "restore", "/e"],
+        &["trash", "empty"],
+        &["policy", "set", "/d", "copies=1"],
+        &["policy", "clear", "/d"],
+        &["acl", "set", "/d", "everyone:r"],
+        &["quota", "set", "admin", "bytes=1TB"],
+        &["quota", "clear", "admin"],
+        &["group", "add", "g"],
+        &["group", "remove", "g"],
+        &["tree", "/d", "/e"],
+        &["run", "--udf", "words", "--input", "/d", "--output", "/out"],
+    ] {
+        let ended = cloud.run(&[line, &["--json"]].concat());
+        assert_eq!(ended.code, 0, "{line:?}: {}", ended.errors);
+        assert!(document(&ended).get("error").is_none(), "{line:?}");
+    }
+    for (code, reason, path, line) in [
+        (3, "not_found", Some("/no"), &["stat", "/no"][..]),
+        (3, "not_found", Some("/no"), &["ls", "/no"]),
+        (3, "not_found", Some("/no"), &["rm", "/no"]),
+        (3, "not_found", None, &["get", "/no", "x"]),
+        (7, "exists", Some("/d"), &["mkdir", "/d"]),
+        (2, "invalid", Some("/d"), &["get", "/d", "x"]),
+        (2, "invalid", None, &["put", file]),
+        (2, "invalid", None, &["put", "--nonsense"]),
+        (2, "invalid", None, &["nosuchcommand"]),
+        (3, "not_found", None, &["job", "0000000000000001"]),
+        (5, "unavailable", None, &["--profile", "elsewhere.toml", "ls"]),
+    ] {
+        if line[0] == "--profile" {
+            let text = fs::read_to_string(cloud.home.join("profile.toml")).unwrap();
+            let address = text.lines().find(|line| line.starts_with("address")).unwrap();
+            cloud.file("elsewhere.toml", text.replace(address, "address = \"127.0.0.1:1\""));
+        }
+        let ended = cloud.run(&[&["--json"], line].concat());
+        assert_eq!(ended.code, code, "{line:?}: {}", ended.errors);
+        let error = &document(&ended)["error"];
+        assert_eq!((&error["reason"], error["path"].as_str()), (&Value::from(reason), path), "{line:?}: {error}");
+        assert!(!error["message"].as_str().unwrap().is_empty() && !ended.errors.is_empty(), "{line:?}");
+    }
+}
+
+#[test]
+fn names_are_taken_as_urls_and_what_looks_like_a_glob_is_first_a_name() {
+    let cloud = cloud();
+    for name in ["a[1].csv", "a1.csv", "star*glob", "starxglob"] {
+        let file = cloud.file("in", name);
+        cloud.ok(&["put", file.to_str().unwrap(), &format!("sector://t/{name}")]);
+    }
+    assert_eq!(cloud.ok(&["cat", "/t/a[1].csv"]), "a[1].csv");
+    assert_eq!(cloud.ok(&["cat", "sector:///t/star*glob"]), "star*glob");
+    assert_eq!(cloud.ok(&["ls", "sector://t/star?glob"]), "star*glob\nstarxglob\n");
+    cloud.ok(&["get", "/t/a[1].csv", "out.csv"]);
+    assert_eq!(fs::read_to_string(cloud.folder().join("out.csv")).unwrap(), "a[1].csv");
+    cloud.ok(&["mv", "sector://t/a[1].csv", "sector://t/b"]);
+    cloud.ok(&["rm", "/t/star*glob"]);
+    assert_eq!(cloud.ok(&["ls", "/t"]), "a1.csv\nb\nstarxglob\n");
+    assert_eq!(cloud.ok(&["cat", "/t/a[1].csv"]), "a1.csv", "now it is a glob");
+    cloud.ok(&["run", "--udf", "words", "--input", "sector://t", "--output", "sector://out"]);
+}
+
+#[test]
+fn transfers_end_with_one_line_and_a_job_with_its_id() {
+    let cloud = cloud();
+    cloud.file("d/a", "words");
+    cloud.file("d/b", "other words");
+    for (line, says) in [
+        (&["put", "-r", "d", "/d"][..], "put: 2 files, 16 B"),
+        (&["put", "d/a", "--copies", "1", "d/b", "/d/"], "put: 2 files, 16 B, 2 skipped"),
+        (&["get", "/d/a", "-f", "a"], "get: 1 file, 5 B"),
+        (&["cp", "/d/a", "--limit", "10MB/s", "/c"], "cp: 1 file, 5 B"),
+    ] {
+        let ended = cloud.run(line);
+        assert_eq!((ended.code, ended.errors.lines().count()), (0, 1), "{line:?}: {}", ended.errors);
+        assert!(ended.errors.starts_with(says), "{line:?}: {}", ended.errors);
+        assert_eq!(cloud.run(&[&["-q"], line].concat()).errors, "", "{line:?}");
+    }
+    let said = cloud.ok(&["run", "--udf", "words", "--input", "/d", "--output", "/out"]);
+    let job = cloud.json(&["jobs"])[0]["id"].as_str().unwrap().to_owned();
+    assert!(said.contains(&job), "{said}");
+}
+
+#[test]
+fn nothing_is_overwritten_or_removed_where_that_is_asked_for() {
+    let cloud = cloud();
+    for (path, text) in [("/a/x", "new"), ("/a/y", "new"), ("/b/x", "old")] {
+        let file = cloud.file("in", text);
+        cloud.ok(&["put", file.to_str().unwrap(), path]);
+    }
+    cloud.ok(&["cp", "-n", "/a/x", "/a/y", "/b/"]);
+    assert_eq!((cloud.ok(&["cat", "/b/x"]), cloud.ok(&["cat", "/b/y"])), ("old".into(), "new".into()));
+    cloud.ok(&["rm", "/b/y"]);
+    cloud.ok(&["mv", "/a/x", "-n", "/a/y", "/b/"]);
+    assert_eq!((cloud.ok(&["cat", "/b/x"]), cloud.ok(&["cat", "/a/x"])), ("old".into(), "new".into()));
+    assert_eq!(cloud.ok(&["find", "/"]), "/a/x\n/b/x\n/b/y\n");
+    assert_eq!(cloud.ok(&["rm", "--dry-run", "-r", "/b", "/a/*"]), "/b/\n/b/x\n/b/y\n/a/x\n");
+    cloud.fails(4, &["rm", "--dry-run", "/b"]);
+    cloud.fails(3, &["rm", "--dry-run", "/c"]);
+    cloud.ok(&["rm", "--dry-run", "-f", "/c"]);
+    assert_eq!(cloud.ok(&["find", "/"]), "/a/x\n/b/x\n/b/y\n");
+}
+
+#[test]
+fn a_tree_with_odd_things_goes_without_them_and_each_is_named() {
+    let cloud = cloud();
+    cloud.file("tree/good", "good");
+    let tree = cloud.folder().join("tree");
+    symlink("good", tree.join("link")).unwrap();
+    assert!(Command::new("mkfifo").arg(tree.join("pipe")).status().unwrap().success());
+    let ended_put = cloud.run(&["put", "-r", "tree", "/t"]);
+    assert_eq!(ended_put.code, 0, "{}", ended_put.errors);
+    for name in ["tree/link", "tree/pipe"] {
+        assert!(ended_put.errors.contains(name), "{}", ended_put.errors);
+    }
+    assert_eq!(cloud.ok(&["find", "/t"]), "/t/good\n");
+    cloud.ok(&["put", "-r", "-L", "tree", "/t"]);
+    assert_eq!(cloud.ok(&["cat", "/t/link"]), "good");
+    // A link that was typed keeps its own name.
+    cloud.ok(&["put", "tree/link", "/l/"]);
+    assert_eq!(cloud.ok(&["find", "/l"]), "/l/link\n");
+    let bad = [OsStr::from_bytes(b"not\xff-utf8"), OsStr::new("tab\tname"), OsStr::new(".x.sector")];
+    for name in bad {
+        File::create(tree.join(name)).unwrap();
+    }
+    cloud.file("tree/late", "late");
+    let ended = ended(cloud.command(&["put", "-r", "tree", "/u"]).stdin(Stdio::null()).output().unwrap());
+    assert_eq!(ended.code, 2, "{}", ended.errors);
+    for name in ["-utf8", "name", ".x.sector"] {
+        assert!(ended.errors.contains(name), "{}", ended.errors);
+    }
+    assert!(ended.errors.contains("3 failed"), "{}", ended.errors);
+    assert_eq!(cloud.ok(&["find", "/u"]), "/u/good\n/u/late\n", "the good ones went");
+}
+
+#[test]
+fn the_program_tells_shells_and_readers_what_it_takes() {
+    let cloud = cloud();
+    for (shell, says) in [("bash", "complete "), ("zsh", "#compdef sector"), ("fish", "complete -c sector")] {
+        let script = cloud.ok(&["completions", shell]);
+        assert!(script.contains(says) && script.contains("sync-copies"), "{shell}");
+    }
+    cloud.ok(&["man", "man1"]);
+    let page = fs::read_to_string(cloud.folder().join("man1/sector-put.1")).unwrap();
+    assert!(page.contains("sync\\-copies") && page.contains("SRC... DST"), "{page}");
+    assert!(!cloud.folder().join("man1/sector-driver.1").exists(), "nothing for people");
+    for line in [&["help"][..], &["help", "put"], &["put", "--help"]] {
+        assert!(cloud.ok(line).contains("Options of every command"), "{line:?}");
+    }
+    assert!(cloud.ok(&["help", "put"]).contains("sector put [OPTIONS] SRC... DST"));
+    let doctor = cloud.ok(&["doctor", "/nonexistent/folder"]);
+    assert!(doctor.contains("/nonexistent/folder: it is not there"), "{doctor}");
+    assert!(!doctor.contains("disk sync"), "{doctor}");
+}
