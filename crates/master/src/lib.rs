@@ -33,5 +33,5 @@ pub use log::{
     journal_loader::JournalLoader,
     journal_restore::{JournalFacts, mark_restored},
 };
-pub use master::Master;
+pub use master::{Master, observation::MasterFigures};
 pub use server::{JOURNAL_FILE, MasterServer, serve};

@@ -266,7 +266,8 @@ impl Process {
                 self.rules.handle_completion(env.now, MasterCompletion::AuditSent(Ok(head)));
             }
             // There is no file.
-            MasterAction::ReadTopology { .. } => {}
+            // No one in the simulation looks at background work or metrics.
+            MasterAction::ReadTopology { .. } | MasterAction::ReadWork { .. } | MasterAction::ReadMetrics { .. } => {}
         }
     }
 

@@ -410,6 +410,11 @@ impl Process {
                     self.rules.handle_completion(env.now, NodeCompletion::MirrorPage(page));
                 }
             }
+            // Nothing is counted in the simulation.
+            NodeAction::ReadMetrics { to } => {
+                let counted = codec::encode(&Ack::Metrics(String::new()));
+                self.link.messenger.reply(env.now, to.session, to.request, counted);
+            }
             NodeAction::StartDriver(order) => {
                 let span = env.span(50, 1_000);
                 env.after(span, Event::DriverStarts { node, life, order: Box::new(order) });

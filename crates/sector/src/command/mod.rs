@@ -17,6 +17,7 @@ mod inspect;
 pub(crate) mod jobs;
 mod listing;
 mod login;
+mod metrics;
 mod node;
 mod nodes;
 mod password_input;
@@ -30,6 +31,7 @@ mod transfer_limit;
 mod trash;
 mod tree_progress;
 mod udf;
+mod work;
 
 use client::Client;
 use terminal::{failure::Failure, interrupted, session};
@@ -111,6 +113,8 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Rebalance(rebalance) => node::rebalance(cloud, rebalance, global).await,
         Command::Topology(verb) => topology::run(cloud, verb, global).await,
         Command::Health => nodes::health(cloud, global).await,
+        Command::Metrics(asked) => metrics::run(cloud, &asked, global).await,
+        Command::Work => work::run(cloud, global).await,
         Command::Put(put) => files::put(&transfer_limit::throttled(cloud, &put.transfer_limit)?, put, global).await,
         Command::Get(get) => files::get(&transfer_limit::throttled(cloud, &get.transfer_limit)?, get, global).await,
         Command::Cat(cat) => files::cat(cloud, cat).await,
