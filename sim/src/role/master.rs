@@ -344,6 +344,7 @@ fn order_line(order: &Order) -> String {
         Order::Mirror(keep) => format!("keep {} rows onto {:?}", keep.rows.len(), keep.base),
         Order::TicketKeys(_) => "know the keys of tickets".into(),
         Order::StruckOff(_) => "refuse who was struck off".into(),
+        Order::ReadMetrics => "say what it counts".into(),
         Order::LinkShares(_) => "know its shares of links".into(),
         Order::ReadMirror { after } => format!("tell what is kept after {after:?}"),
     }

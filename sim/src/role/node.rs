@@ -16,7 +16,7 @@ use ::node::rules::{CopyOrder, Move, Node, NodeAction, NodeCompletion, NodeLimit
 use protocol::{
     Digest, JobId, Reason, Refusal, SessionId, SliceId,
     message::{
-        node_master::{HeldState, Order, Report},
+        node_master::{Ack, HeldState, Order, Report},
         spe::FunctionSpec,
     },
     ticket::TicketKeys,
