@@ -96,7 +96,7 @@ impl Client {
         let span = tracing::info_span!("job", job = %admitted.job);
         let driver = Driver::new(self.clone(), spec, side, Some(folder), admitted, |_| ());
         // A driver's future is large; it is not moved around.
-        Box::pin(driver.take_over(journal, replay, pages).instrument(span)).await
+        Box::pin(driver.take_over(journal, replay, pages)).instrument(span).await
     }
 
     /// The journal of a job cannot be read. The first driver reports that, and the next one tries it elsewhere. If that

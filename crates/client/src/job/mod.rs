@@ -83,6 +83,6 @@ impl Client {
         span.in_scope(|| tracing::debug!(title = spec.title, "a job begins"));
         let driver = Driver::new(self.clone(), spec, side, folder, admitted, progress);
         // A driver's future is large; it is not moved around.
-        Box::pin(driver.run(inputs).instrument(span)).await
+        Box::pin(driver.run(inputs)).instrument(span).await
     }
 }

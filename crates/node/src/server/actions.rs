@@ -213,7 +213,7 @@ impl ServerLoop {
                 tracing::debug!(from = %order.from.node, "a copy begins");
                 copy::copy(&context, order).await
             };
-            let completion = match copied.instrument(span).await {
+            let completion = match Box::pin(copied).instrument(span).await {
                 Ok(metadata) => NodeCompletion::Copied { slice, result: Ok(metadata), kept_bytes: 0 },
                 Err(CopyFailed { error, kept_bytes }) => {
                     tracing::warn!(%slice, %error, kept_bytes, "a copy could not be made");

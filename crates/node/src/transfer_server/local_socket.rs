@@ -120,7 +120,7 @@ async fn answer_requests(
                     biased;
                     // Cut off without a message, as at the transfer port.
                     () = context.tickets.revocations().wait_revoked(&shown, &bearer) => return Ok(()),
-                    stored = local_write::store(context, &mut stream, &bearer, upload, stopping).instrument(span) => stored,
+                    stored = Box::pin(local_write::store(context, &mut stream, &bearer, upload, stopping)).instrument(span) => stored,
                 };
                 let reply = match stored {
                     Ok((bytes, digest)) => LocalReply::Stored { bytes, digest },
