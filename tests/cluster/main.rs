@@ -31,6 +31,7 @@ mod rebuild;
 mod records;
 mod reductions;
 mod rights;
+mod seen;
 mod side_files;
 #[path = "../../crates/security/tests/ldap/slapd.rs"]
 mod slapd;

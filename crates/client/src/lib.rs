@@ -37,6 +37,8 @@ pub use protocol::{
         },
         history::{AttemptEnd, AttemptRecord, JobHistory, NodeMarks},
         master_security::KnownUser,
+        request::MetricsSource,
+        work::{WorkFault, WorkItem, WorkKind, WorkRow, WorkState},
     },
 };
 pub use session::{BrowserLogin, Client, LoginTarget, Profile, login};

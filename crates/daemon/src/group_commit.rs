@@ -2,9 +2,14 @@
 //! the next. So a hundred clients share a sync, and a single one does not wait. Every change of names, jobs and
 //! accounts uses it. It does not know what a row is, and never changes the order of batches.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::{
+    task::{JoinHandle, spawn_blocking},
+    time::Instant,
+};
+
+use crate::metrics::{Readings, definitions};
 
 /// The rows that wait for a disk, and those that are being written by a thread of their own.
 pub struct GroupCommit<Batch, Row, Error> {
@@ -13,6 +18,16 @@ pub struct GroupCommit<Batch, Row, Error> {
     /// The newest batch in `waiting`.
     newest: Option<Batch>,
     writing: Option<(Batch, JoinHandle<Result<(), Error>>)>,
+    begun: Instant,
+    counters: CommitCounters,
+}
+
+/// What was written so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct CommitCounters {
+    saves: u64,
+    rows: u64,
+    took: Duration,
 }
 
 /// Makes rows durable, all or none.
@@ -30,7 +45,14 @@ pub enum CommitError<Error> {
 impl<Batch: Copy, Row: Send + 'static, Error: Send + 'static> GroupCommit<Batch, Row, Error> {
     /// A group commit that makes rows durable with `commit`.
     pub fn new(commit: impl Fn(&[Row]) -> Result<(), Error> + Send + Sync + 'static) -> Self {
-        Self { commit: Arc::new(commit), waiting: Vec::new(), newest: None, writing: None }
+        Self {
+            commit: Arc::new(commit),
+            waiting: Vec::new(),
+            newest: None,
+            writing: None,
+            begun: Instant::now(),
+            counters: CommitCounters::default(),
+        }
     }
 
     /// Takes a batch.
@@ -47,6 +69,8 @@ impl<Batch: Copy, Row: Send + 'static, Error: Send + 'static> GroupCommit<Batch,
         }
         let Some(newest) = self.newest else { return };
         let (commit, rows) = (Arc::clone(&self.commit), std::mem::take(&mut self.waiting));
+        self.counters.rows += rows.len() as u64;
+        self.begun = Instant::now();
         self.writing = Some((newest, spawn_blocking(move || commit(&rows))));
     }
 
@@ -70,8 +94,18 @@ impl<Batch: Copy, Row: Send + 'static, Error: Send + 'static> GroupCommit<Batch,
         let (batch, written) = (*batch, writing.await);
         self.writing = None;
         written.map_err(|_| CommitError::Panicked)?.map_err(CommitError::Refused)?;
+        self.counters.saves += 1;
+        self.counters.took += self.begun.elapsed();
         self.begin();
         Ok(batch)
+    }
+
+    /// Says what was written so far, in a role's metrics.
+    pub fn read(&self, readings: &mut Readings) {
+        let CommitCounters { saves, rows, took } = self.counters;
+        readings.set(&definitions::JOURNAL_SAVES, saves);
+        readings.set(&definitions::JOURNAL_ROWS, rows);
+        readings.set_seconds(&definitions::JOURNAL_SAVE_SECONDS, took.as_secs_f64());
     }
 }
 

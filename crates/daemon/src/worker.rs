@@ -1,7 +1,7 @@
-//! Background work that can be watched and slowed: repair of copies, scrubbing, cleaning up. A [`BackgroundWork`] is
-//! done in bounded steps, and the worker pauses between them in proportion to the last step's time. So background work
-//! leaves a chosen share of the disks and links to foreground requests. A worker decides when a step runs, never what
-//! it does.
+//! Background work that can be watched and slowed: scrubbing, watching disks, renewing certificates. A
+//! [`BackgroundWork`] is done in bounded steps, and the worker pauses between them in proportion to the last step's time.
+//! So it leaves a chosen share of the disks and links to foreground requests. `sector work` shows every worker of the
+//! cloud. A worker decides when a step runs, never what it does.
 
 use std::{
     error::Error,
@@ -10,12 +10,16 @@ use std::{
     time::Duration,
 };
 
+use protocol::message::work::{WorkFault, WorkItem, WorkKind, WorkState};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::shutdown::{ShutdownToken, TaskGroup};
 
 /// Work that never finishes, or only after many steps.
 pub trait BackgroundWork: Send + 'static {
+    /// Longest pause after an error: work resumes within a minute after a manual repair.
+    const BACK_OFF_MAX: Duration = Duration::from_secs(60);
+
     /// Does one bounded piece (a slice, a page) and says when to go on. A stop does not cut it off, so it must end by
     /// itself within seconds. An error is recorded and the step repeated after a growing pause.
     fn step(&mut self, worker: &Worker) -> impl Future<Output = Result<NextStep, WorkError>> + Send;
@@ -39,7 +43,7 @@ pub enum NextStep {
     Done,
 }
 
-/// The workers of a role, by name.
+/// The workers of a role.
 #[derive(Clone, Debug)]
 pub struct Workers {
     stop: TaskGroup,
@@ -52,19 +56,25 @@ impl Workers {
         Self { stop: stop.clone(), list: Arc::default() }
     }
 
-    /// Starts a worker. It pauses `pause_ratio` times as long as its last step took: 0 is full speed, 1 half the time,
-    /// 9 a tenth of it.
-    pub fn start(&self, name: impl Into<String>, pause_ratio: f64, work: impl BackgroundWork) -> Worker {
-        let name = name.into();
-        let worker = Worker { shared: Arc::new(Shared::new(name.clone(), pause_ratio)) };
+    /// Starts a worker on what its kind and its subject name. It pauses `pause_ratio` times as long as its last step
+    /// took: 0 is full speed, 1 half the time, 9 a tenth of it.
+    pub fn start(
+        &self,
+        kind: WorkKind,
+        subject: impl Into<String>,
+        pause_ratio: f64,
+        work: impl BackgroundWork,
+    ) -> Worker {
+        let worker = Worker { shared: Arc::new(Shared::new(kind, subject.into(), pause_ratio)) };
         lock(&self.list).push(worker.clone());
-        self.stop.spawn(name, run(work, worker.clone(), self.stop.token()));
+        self.stop.spawn(worker.name(), run(work, worker.clone(), self.stop.token()));
         worker
     }
 
-    /// The status of each worker, in the order of their start.
-    pub fn statuses(&self) -> Vec<WorkerStatus> {
-        lock(&self.list).iter().map(Worker::status).collect()
+    /// A row for each worker, in the order of their start, as of this time.
+    pub fn rows(&self, now_unix_millis: u64) -> Vec<WorkItem> {
+        let now = Instant::now();
+        lock(&self.list).iter().map(|worker| worker.status().row(now, now_unix_millis)).collect()
     }
 }
 
@@ -80,10 +90,15 @@ impl Worker {
         self.shared.woken.notify_one();
     }
 
-    /// The progress of the work: `done` of `total`, in units that its name implies; `None` if the total is not known.
-    pub fn set_progress(&self, done: u64, total: Option<u64>) {
+    /// The progress of the work, in the [unit](WorkKind::unit) of its kind; `None` for what is not known.
+    pub fn set_progress(&self, done: Option<u64>, left: Option<u64>) {
         let mut status = self.lock();
-        (status.done, status.total) = (done, total);
+        (status.done, status.left) = (done, left);
+    }
+
+    /// The work will be due in this time, although the next step, which only looks, may come earlier.
+    pub fn set_due(&self, due: Duration) {
+        self.lock().due = Instant::now().checked_add(due);
     }
 
     /// The current status of the worker.
@@ -91,44 +106,54 @@ impl Worker {
         self.lock().clone()
     }
 
+    fn name(&self) -> String {
+        let status = self.lock();
+        format!("{} {}", status.kind.as_str(), status.subject).trim_end().to_owned()
+    }
+
     fn lock(&self) -> MutexGuard<'_, WorkerStatus> {
         lock(&self.shared.status)
     }
 
     /// Records how a step ended and says how to wait for the next.
-    fn note(&self, took: Duration, ended: Result<NextStep, WorkError>) -> Wait {
+    fn note(&self, took: Duration, ended: Result<NextStep, WorkError>, back_off_max: Duration) -> Wait {
         let mut status = self.lock();
         match ended {
             Ok(next) => {
                 status.steps += 1;
                 status.errors_in_a_row = 0;
                 let (state, wait) = match next {
-                    NextStep::Continue => (WorkerState::Busy, Wait::Pause(pause(took, status.pause_ratio))),
-                    NextStep::ContinueAfter(span) => (WorkerState::Busy, Wait::Pause(span.min(PAUSE_MAX))),
-                    NextStep::IdleFor(span) => (WorkerState::Waiting, Wait::Idle(Some(span))),
-                    NextStep::IdleUntilWoken => (WorkerState::Waiting, Wait::Idle(None)),
-                    NextStep::Done => (WorkerState::Done, Wait::End),
+                    NextStep::Continue => (WorkState::Running, Wait::Pause(pause(took, status.pause_ratio))),
+                    NextStep::ContinueAfter(span) => (WorkState::Running, Wait::Pause(span.min(PAUSE_MAX))),
+                    NextStep::IdleFor(span) => (WorkState::Idle, Wait::Idle(Some(span))),
+                    NextStep::IdleUntilWoken => (WorkState::Idle, Wait::Idle(None)),
+                    NextStep::Done => (WorkState::Off, Wait::End),
                 };
                 status.state = state;
+                status.set_next(wait);
                 wait
             }
             Err(error) => {
-                tracing::warn!(worker = status.name, %error, "a step of background work failed and will be repeated");
-                status.state = WorkerState::Failing;
+                let (work, subject) = (status.kind.as_str(), &status.subject);
+                tracing::warn!(work, subject, %error, "a step of background work failed and will be repeated");
+                status.state = WorkState::Failing;
                 status.errors_in_a_row = status.errors_in_a_row.saturating_add(1);
-                status.last_error = Some(error.to_string().chars().take(ERROR_CHARACTERS_MAX).collect());
-                Wait::Pause(back_off(status.errors_in_a_row))
+                status.last_error = Some((Instant::now(), error.to_string()));
+                let wait = Wait::Pause(back_off(status.errors_in_a_row, back_off_max));
+                status.set_next(wait);
+                wait
             }
         }
     }
 }
 
-async fn run(mut work: impl BackgroundWork, worker: Worker, stopping: ShutdownToken) {
+async fn run<W: BackgroundWork>(mut work: W, worker: Worker, stopping: ShutdownToken) {
     while !stopping.is_cancelled() {
         let began = Instant::now();
+        worker.lock().due = None;
         let ended = work.step(&worker).await;
         let woken = worker.shared.woken.notified();
-        let waited = match worker.note(began.elapsed(), ended) {
+        let waited = match worker.note(began.elapsed(), ended, W::BACK_OFF_MAX) {
             Wait::Pause(span) => stopping.run_until_cancelled(tokio::time::sleep(span)).await,
             // The timeout's error only says that the span is over, which is as good as a wake.
             Wait::Idle(Some(span)) => {
@@ -148,8 +173,8 @@ fn pause(took: Duration, pause_ratio: f64) -> Duration {
     Duration::try_from_secs_f64(took.as_secs_f64() * pause_ratio).unwrap_or(PAUSE_MAX).min(PAUSE_MAX)
 }
 
-fn back_off(errors_in_a_row: u32) -> Duration {
-    BACK_OFF_MIN.saturating_mul(2u32.saturating_pow(errors_in_a_row.saturating_sub(1))).min(BACK_OFF_MAX)
+fn back_off(errors_in_a_row: u32, longest: Duration) -> Duration {
+    BACK_OFF_MIN.saturating_mul(2u32.saturating_pow(errors_in_a_row.saturating_sub(1))).min(longest)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -166,35 +191,55 @@ impl fmt::Debug for Worker {
 /// The status of a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerStatus {
-    /// Its name.
-    pub name: String,
+    /// What it works on.
+    pub kind: WorkKind,
+    /// Which of several of its kind.
+    pub subject: String,
     /// What it does now.
-    pub state: WorkerState,
-    /// How much is done.
-    pub done: u64,
-    /// How much there is to do, if known.
-    pub total: Option<u64>,
+    pub state: WorkState,
+    /// How much is done, if someone counts.
+    pub done: Option<u64>,
+    /// How much is left, if known.
+    pub left: Option<u64>,
     /// Steps that succeeded.
     pub steps: u64,
     /// Steps that failed since the last that succeeded.
     pub errors_in_a_row: u32,
-    /// The last error, even if later steps succeeded.
-    pub last_error: Option<String>,
+    /// The last error and when it was, even if later steps succeeded.
+    pub last_error: Option<(Instant, String)>,
+    /// When its next step is.
+    pub next: Option<Instant>,
+    /// When its work is due, where the last step has said so.
+    pub due: Option<Instant>,
     /// Its throttle; see [`Workers::start`].
     pub pause_ratio: f64,
 }
 
-/// What a worker does now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerState {
-    /// It works, or pauses between two steps.
-    Busy,
-    /// It has nothing to do.
-    Waiting,
-    /// Its last step failed; it will repeat it.
-    Failing,
-    /// It has ended.
-    Done,
+impl WorkerStatus {
+    fn set_next(&mut self, wait: Wait) {
+        self.next = match wait {
+            Wait::Pause(span) | Wait::Idle(Some(span)) => Instant::now().checked_add(span),
+            Wait::Idle(None) | Wait::End => None,
+        };
+    }
+
+    /// What others are told of it. While it works, nobody needs to know when its next step is.
+    fn row(&self, now: Instant, now_unix_millis: u64) -> WorkItem {
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let next = if self.state == WorkState::Running { None } else { self.due.or(self.next) };
+        WorkItem {
+            kind: self.kind,
+            subject: self.subject.clone(),
+            state: self.state,
+            done: self.done,
+            left: self.left,
+            last_fault: self.last_error.as_ref().map(|(at, message)| {
+                WorkFault::new(now_unix_millis.saturating_sub(millis(now.saturating_duration_since(*at))), message)
+            }),
+            next_unix_millis: next
+                .map(|next| now_unix_millis.saturating_add(millis(next.saturating_duration_since(now)))),
+        }
+    }
 }
 
 struct Shared {
@@ -203,21 +248,25 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(name: String, pause_ratio: f64) -> Self {
+    fn new(kind: WorkKind, subject: String, pause_ratio: f64) -> Self {
         let status = WorkerStatus {
-            name,
-            state: WorkerState::Busy,
-            done: 0,
-            total: None,
+            kind,
+            subject,
+            state: WorkState::Running,
+            done: None,
+            left: None,
             steps: 0,
             errors_in_a_row: 0,
             last_error: None,
+            next: None,
+            due: None,
             pause_ratio: pause_ratio.max(0.0),
         };
         Self { status: Mutex::new(status), woken: Notify::new() }
     }
 }
 
+#[derive(Clone, Copy)]
 enum Wait {
     Pause(Duration),
     Idle(Option<Duration>),
@@ -228,10 +277,6 @@ enum Wait {
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Pause after a first error; it doubles with each further one.
 const BACK_OFF_MIN: Duration = Duration::from_secs(1);
-/// Longest pause after an error: work resumes within a minute after a manual repair.
-const BACK_OFF_MAX: Duration = Duration::from_secs(60);
-/// Most characters of an error that are kept for the status.
-const ERROR_CHARACTERS_MAX: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
@@ -253,7 +298,7 @@ mod tests {
             self.began.send(Instant::now()).await.unwrap();
             let (span, outcome) = self.steps.pop_front().unwrap_or((Duration::ZERO, Ok(NextStep::IdleUntilWoken)));
             tokio::time::sleep(span).await;
-            worker.set_progress(10 - self.steps.len() as u64, Some(10));
+            worker.set_progress(Some(10 - self.steps.len() as u64), Some(self.steps.len() as u64));
             Ok(outcome?)
         }
     }
@@ -276,7 +321,7 @@ mod tests {
     async fn the_pause_is_in_proportion_to_the_step() {
         let (work, mut began) = script([(SECOND, Ok(NextStep::Continue)), (2 * SECOND, Ok(NextStep::Continue))]);
         let workers = Workers::new(&TaskGroup::new());
-        workers.start("scrub", 2.0, work);
+        workers.start(WorkKind::Scrub, "disk", 2.0, work);
         let first = next(&mut began).await;
         let second = next(&mut began).await;
         let third = next(&mut began).await;
@@ -288,10 +333,10 @@ mod tests {
     async fn a_pause_that_the_work_reckoned_itself_is_taken_instead_of_the_throttles() {
         let (work, mut began) = script([(SECOND, Ok(NextStep::ContinueAfter(3 * SECOND)))]);
         let workers = Workers::new(&TaskGroup::new());
-        let worker = workers.start("scrub", 9.0, work);
+        let worker = workers.start(WorkKind::Scrub, "disk", 9.0, work);
         let first = next(&mut began).await;
         tokio::time::sleep(2 * SECOND).await;
-        assert_eq!(worker.status().state, WorkerState::Busy, "it is in the middle of its work");
+        assert_eq!(worker.status().state, WorkState::Running, "it is in the middle of its work");
         assert_eq!(next(&mut began).await - first, 4 * SECOND);
     }
 
@@ -303,19 +348,22 @@ mod tests {
             (Duration::ZERO, Ok(NextStep::IdleUntilWoken)),
         ]);
         let workers = Workers::new(&TaskGroup::new());
-        workers.start("repair", 0.0, work);
+        let worker = workers.start(WorkKind::Repair, "", 0.0, work);
         let first = next(&mut began).await;
         let second = next(&mut began).await;
         assert_eq!(second - first, BACK_OFF_MIN);
-        let [status] = &workers.statuses()[..] else { panic!("one worker") };
-        assert_eq!((status.name.as_str(), status.state), ("repair", WorkerState::Failing));
+        let [row] = &workers.rows(1_000_000)[..] else { panic!("one worker") };
+        assert_eq!((row.kind, row.state), (WorkKind::Repair, WorkState::Failing));
+        assert_eq!(row.next_unix_millis, Some(1_002_000), "it says when it is repeated");
         let third = next(&mut began).await;
         assert_eq!(third - second, 2 * BACK_OFF_MIN);
         tokio::time::sleep(SECOND).await;
-        let status = workers.statuses().remove(0);
-        assert_eq!((status.state, status.errors_in_a_row, status.steps), (WorkerState::Waiting, 0, 1));
-        assert_eq!(status.last_error.as_deref(), Some("disk still on fire"));
-        assert_eq!((status.done, status.total), (10, Some(10)));
+        let status = worker.status();
+        assert_eq!((status.state, status.errors_in_a_row, status.steps), (WorkState::Idle, 0, 1));
+        let row = workers.rows(1_000_000).remove(0);
+        // It was two seconds before the last step, and one before now.
+        assert_eq!(row.last_fault, Some(WorkFault::new(997_000, "disk still on fire")));
+        assert_eq!((row.done, row.left, row.next_unix_millis), (Some(10), Some(0), None));
     }
 
     #[tokio::test(start_paused = true)]
@@ -324,7 +372,7 @@ mod tests {
             script([(SECOND, Ok(NextStep::IdleUntilWoken)), (SECOND, Ok(NextStep::IdleFor(100 * SECOND)))]);
         // Kept: a worker ends without its owner.
         let workers = Workers::new(&TaskGroup::new());
-        let worker = workers.start("cleaner", 0.0, work);
+        let worker = workers.start(WorkKind::TrashPurge, "", 0.0, work);
         let first = next(&mut began).await;
         worker.wake();
         let second = next(&mut began).await;
@@ -337,7 +385,7 @@ mod tests {
     async fn a_stop_lets_the_step_end_and_takes_no_further_one() {
         let stop = TaskGroup::new();
         let (work, mut began) = script([(SECOND, Ok(NextStep::Continue)), (SECOND, Ok(NextStep::Continue))]);
-        let worker = Workers::new(&stop).start("repair", 0.0, work);
+        let worker = Workers::new(&stop).start(WorkKind::Repair, "", 0.0, work);
         next(&mut began).await;
         stop.finish(10 * SECOND).await.unwrap();
         assert_eq!(worker.status().steps, 1);
@@ -350,13 +398,32 @@ mod tests {
         let workers = Workers::new(&stop);
         let (waiting, mut began) = script([]);
         let (done, mut done_began) = script([(Duration::ZERO, Ok(NextStep::Done))]);
-        workers.start("waiting", 0.0, waiting);
-        workers.start("once", 0.0, done);
+        workers.start(WorkKind::DiskWatch, "", 0.0, waiting);
+        workers.start(WorkKind::Rebuild, "", 0.0, done);
         next(&mut began).await;
         next(&mut done_began).await;
         stop.finish(SECOND).await.unwrap();
-        let states: Vec<_> = workers.statuses().iter().map(|status| status.state).collect();
-        assert_eq!(states, [WorkerState::Waiting, WorkerState::Done]);
+        let states: Vec<_> = workers.rows(0).iter().map(|row| row.state).collect();
+        assert_eq!(states, [WorkState::Idle, WorkState::Off]);
+    }
+
+    /// Looks every hour whether something is due that is due in a day.
+    struct Renewal;
+
+    impl BackgroundWork for Renewal {
+        async fn step(&mut self, worker: &Worker) -> Result<NextStep, WorkError> {
+            worker.set_due(24 * 3_600 * SECOND);
+            Ok(NextStep::IdleFor(3_600 * SECOND))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_row_says_when_work_is_due_and_not_when_it_is_looked_at() {
+        let workers = Workers::new(&TaskGroup::new());
+        workers.start(WorkKind::CertificateRenewal, "", 0.0, Renewal);
+        tokio::time::sleep(SECOND).await;
+        let row = workers.rows(1_000_000).remove(0);
+        assert_eq!(row.next_unix_millis, Some(1_000_000 + (24 * 3_600 - 1) * 1_000));
     }
 
     #[test]
@@ -364,6 +431,6 @@ mod tests {
         for ratio in [0.0, 1e300, f64::INFINITY, f64::NAN] {
             assert!(pause(Duration::from_secs(100), ratio) <= PAUSE_MAX, "{ratio}");
         }
-        assert_eq!(back_off(u32::MAX), BACK_OFF_MAX);
+        assert_eq!(back_off(u32::MAX, 60 * SECOND), 60 * SECOND);
     }
 }

@@ -10,6 +10,7 @@ use protocol::{
         client_master::{ClientReply, ClientRequest},
         master_security::{KnownUser, SecurityReply, SecurityRequest},
         node_master::{Ack, Order, Report},
+        work::WorkItem,
     },
     ticket::HolderKey,
 };
@@ -66,6 +67,18 @@ pub enum MasterAction {
         /// The caller who asked; named in the completion.
         to: SessionCaller,
     },
+    /// Say what the server around the rules does in the background: [`MasterCompletion::WorkRead`].
+    ReadWork {
+        /// The caller who asked; named in the completion.
+        to: SessionCaller,
+        /// The last node of the page before; named in the completion.
+        after: Option<NodeId>,
+    },
+    /// Say what the master counts: [`MasterCompletion::MetricsRead`].
+    ReadMetrics {
+        /// The caller who asked; named in the completion.
+        to: SessionCaller,
+    },
     /// Forget a session's keys: its peer logged out, was lost or came back under another session. Replies polled before
     /// this one are still sent.
     CloseSession(SessionId),
@@ -101,6 +114,22 @@ pub enum MasterCompletion {
         to: Option<SessionCaller>,
         /// Its content, or what is wrong with it.
         topology: Result<Topology, Refusal>,
+    },
+    /// What the server around the rules does in the background.
+    WorkRead {
+        /// The caller who asked.
+        to: SessionCaller,
+        /// The last node of the page before.
+        after: Option<NodeId>,
+        /// Its rows.
+        own: Vec<WorkItem>,
+    },
+    /// What the master counts.
+    MetricsRead {
+        /// The caller who asked.
+        to: SessionCaller,
+        /// In the text format of Prometheus.
+        text: String,
     },
 }
 

@@ -33,5 +33,5 @@ pub use log::{
     journal_restore::{JournalFacts, mark_restored},
     journal_set_aside::archive_journal,
 };
-pub use master::Master;
+pub use master::{Master, observation::MasterFigures};
 pub use server::{JOURNAL_FILE, MasterServer, serve};

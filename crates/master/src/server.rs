@@ -1,20 +1,24 @@
 //! The master as a process part: sockets, journal and clock for the [rules](crate::Master). Serves every path. The one
 //! task that runs here owns the rules, so there is no lock. It must never wait for anything but the next event.
 
-use std::{future::ready, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+mod metrics;
+mod starting;
+
+use std::{future::ready, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use daemon::{
     group_commit::GroupCommit,
+    metrics::Readings,
     ready as ready_line,
     settings::{Checked, MasterSettings, Settings},
-    shutdown::ShutdownToken,
+    shutdown::{ShutdownToken, TaskGroup},
     topology::TopologyFile,
+    worker::Workers,
 };
 use net::{
     NetError,
-    backup_socket::BackupSocket,
     clock::Clock,
-    datagram::{DatagramSocket, bind_udp},
+    datagram::DatagramSocket,
     identity::{Credentials, TicketSigner, TlsIdentity, random},
     messenger::{Answer, Delivered, Messenger, MessengerEvent, SessionKeys, SessionRole, StatelessResetKey},
     transfer::{Listener, TcpCarrier},
@@ -27,6 +31,7 @@ use protocol::{
         client_master::{ClientReply, ClientRequest},
         master_security::{SecurityReply, SecurityRequest},
         node_master::{Ack, Order, Report},
+        work::WorkKind,
     },
     wire::codec::{self, CodecError},
 };
@@ -38,17 +43,20 @@ use tokio::{
 };
 
 use crate::{
-    JournalLoader, Master, MasterConfig, MasterError,
+    Master, MasterConfig, MasterError,
     access::certificate_renewal::CertificateRenewal,
     access::fair_queue::FairQueue,
     access::joins::{DriverQuestion, JoinAcceptor, Joiner, PendingSession},
     access::security_client::SecurityClient,
     access::session_recheck,
     access::sessions::Peer,
-    actions::{BatchId, MasterAction, MasterCompletion, MasterMessage, OrderId, OrderOutcome, SessionCaller, TABLES},
+    actions::{BatchId, MasterAction, MasterCompletion, MasterMessage, OrderId, OrderOutcome, SessionCaller},
     fleet::topology_watch::TopologyWatch,
     replicas::order_group::OrderGroup,
 };
+use metrics::RequestCounts;
+pub(crate) use starting::read_rows;
+use starting::{listen, load_rows, open_journal, serve_backups};
 
 /// A master that has its port and its names, and serves once it [runs](Self::run).
 pub struct MasterServer {
@@ -59,6 +67,8 @@ pub struct MasterServer {
     journal: Arc<Journal>,
     folder: PathBuf,
     security: Arc<SecurityClient>,
+    /// The background work beside the rules; it begins with [`run`](Self::run).
+    background: TaskGroup,
     renewal: CertificateRenewal,
     reset_key: StatelessResetKey,
     topology: Option<TopologyFile>,
@@ -128,10 +138,28 @@ impl MasterServer {
         let (journal, master, topology) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
         let (listener, socket) = listen(settings.listen, &identity).await?;
         let security = Arc::new(SecurityClient::new(TcpCarrier::new(identity.clone()), settings.security));
-        let renewal =
-            CertificateRenewal { name: settings.id.clone(), files, identity, security: Arc::clone(&security) };
+        let background = TaskGroup::new();
+        let renewal = CertificateRenewal {
+            name: settings.id.clone(),
+            files,
+            identity,
+            stopping: background.token(),
+            security: Arc::clone(&security),
+        };
         let (journal, folder) = (Arc::new(journal), settings.folder.clone());
-        Ok(Self { renewal, listener, socket, clock, master, journal, folder, security, reset_key: gone_key, topology })
+        Ok(Self {
+            background,
+            renewal,
+            listener,
+            socket,
+            clock,
+            master,
+            journal,
+            folder,
+            security,
+            reset_key: gone_key,
+            topology,
+        })
     }
 
     /// The address it listens on.
@@ -152,7 +180,8 @@ impl MasterServer {
         let (security, gone_key) = (Arc::clone(&self.security), self.reset_key);
         let gate = Arc::new(JoinAcceptor { security, reset_key: gone_key, admitted, driver_questions: questions });
         let keeping = tokio::spawn(gate.accept_joins(self.listener, stopping.clone()));
-        let renewing = tokio::spawn(self.renewal.run());
+        let workers = Workers::new(&self.background);
+        workers.start(WorkKind::CertificateRenewal, "", 0.0, self.renewal);
         let backups = tokio::spawn(serve_backups(self.folder, Arc::clone(&self.journal)));
         let mut desk = ServerLoop {
             clock: self.clock,
@@ -166,9 +195,13 @@ impl MasterServer {
             security_requests: JoinSet::new(),
             audit: JoinSet::new(),
             topology_watch: TopologyWatch::start(self.topology),
+            workers,
+            requests: RequestCounts::default(),
         };
         let outcome = desk.run_loop(&mut events, &mut admissions, &mut driver_questions, &stopping).await;
-        renewing.abort();
+        if let Err(error) = self.background.finish(BACKGROUND_PATIENCE).await {
+            tracing::warn!(%error, "background work did not end in order");
+        }
         backups.abort();
         // This releases its hold on the journal.
         let _ = backups.await;
@@ -203,6 +236,9 @@ struct ServerLoop {
     /// Events being sent to the audit record: one batch at most.
     audit: JoinSet<Result<AuditHead, Refusal>>,
     topology_watch: TopologyWatch,
+    /// The background work beside the rules.
+    workers: Workers,
+    requests: RequestCounts,
 }
 
 impl ServerLoop {
@@ -367,7 +403,17 @@ impl ServerLoop {
             None => return self.messenger.remove_session(from.session),
         };
         match message {
-            Ok(message) => self.master.handle_message(self.clock.now(), from, message),
+            Ok(message) => {
+                let name = match &message {
+                    MasterMessage::Client(request) => request.properties().name,
+                    MasterMessage::Node(_) => "report",
+                };
+                if matches!(message, MasterMessage::Client(_)) {
+                    self.requests.begin(from, name);
+                }
+                let _entered = tracing::debug_span!("request", session = %from.session, name).entered();
+                self.master.handle_message(self.clock.now(), from, message);
+            }
             Err(error) => self.refuse(from, error),
         }
     }
@@ -389,12 +435,18 @@ impl ServerLoop {
         while let Some(action) = self.master.poll_action() {
             match action {
                 MasterAction::Save { batch, changes } => self.journal.push(batch, changes),
-                MasterAction::Reply { to, reply } => self.answer(to, class_of(&reply), codec::encode(&reply)),
+                MasterAction::Reply { to, reply } => {
+                    self.requests.finish(to, &reply);
+                    self.answer(to, class_of(&reply), codec::encode(&reply));
+                }
                 MasterAction::Ack { to, ack } => self.answer(to, Class::Urgent, codec::encode(&ack)),
                 MasterAction::Order { session, order, body } => {
                     OrderGroup::add(&mut orders, session, order, body);
                 }
-                MasterAction::CloseSession(session) => self.messenger.remove_session(session),
+                MasterAction::CloseSession(session) => {
+                    self.requests.forget(session);
+                    self.messenger.remove_session(session);
+                }
                 MasterAction::AskSecurity { to, request } => {
                     let security = Arc::clone(&self.security);
                     drop(self.security_requests.spawn(async move {
@@ -410,6 +462,15 @@ impl ServerLoop {
                     drop(self.audit.spawn(async move { send_audit_batch(&security, batch).await }));
                 }
                 MasterAction::ReadTopology { to } => self.topology_watch.ask(to),
+                MasterAction::ReadWork { to, after } => {
+                    let now = self.clock.now();
+                    let own = self.workers.rows(now.unix_millis);
+                    self.master.handle_completion(now, MasterCompletion::WorkRead { to, after, own });
+                }
+                MasterAction::ReadMetrics { to } => {
+                    let text = self.metrics();
+                    self.master.handle_completion(self.clock.now(), MasterCompletion::MetricsRead { to, text });
+                }
             }
         }
         orders.into_iter().for_each(|group| self.send_orders(group));
@@ -428,6 +489,20 @@ impl ServerLoop {
         }
     }
 
+    /// All that the master counts, as text.
+    fn metrics(&self) -> String {
+        let mut readings = Readings::default();
+        self.requests.read(&mut readings);
+        metrics::read_master(&self.master, &mut readings);
+        self.journal.read(&mut readings);
+        let now = self.clock.now();
+        let mut work = self.workers.rows(now.unix_millis);
+        work.extend(self.master.own_work(now));
+        readings.set_work(&work);
+        metrics::read_messenger(&self.messenger, &mut readings);
+        readings.encode()
+    }
+
     fn answer(&self, to: SessionCaller, class: Class, body: Vec<u8>) {
         if let Some(request) = to.request {
             self.messenger.reply_as(class, to.session, request, body);
@@ -437,10 +512,10 @@ impl ServerLoop {
 
 /// Priority of an answer among others to the same client: a renewal never waits behind a page.
 fn class_of(reply: &ClientReply) -> Class {
-    use ClientReply::{Admitted, Copies, Done, Jobs, Nodes, Page, Quotas, Trash};
+    use ClientReply::{Admitted, Copies, Done, Jobs, Metrics, Nodes, Page, Quotas, Trash, Work};
     match reply {
         Done | Admitted(_) => Class::Urgent,
-        Page(_) | Nodes(_) | Jobs(_) | Trash(_) | Quotas(_) | Copies(_) => Class::Bulk,
+        Page(_) | Nodes(_) | Jobs(_) | Trash(_) | Quotas(_) | Copies(_) | Work(_) | Metrics(_) => Class::Bulk,
         _ => Class::Ordinary,
     }
 }
@@ -469,70 +544,6 @@ async fn send_audit_batch(security: &SecurityClient, batch: AuditBatch) -> Resul
     }
 }
 
-/// Gives the rows of one moment to a process that takes a backup, beside the server loop, which goes on meanwhile.
-async fn serve_backups(folder: PathBuf, journal: Arc<Journal>) {
-    match BackupSocket::open(&folder) {
-        Ok(door) => {
-            door.serve(Arc::new(move |out| journal.export(out).map(drop).map_err(io::Error::other))).await;
-        }
-        Err(error) => tracing::warn!(%error, "backups can be taken only while this master is stopped"),
-    }
-}
-
-/// Opens TCP and UDP on one port number.
-async fn listen(
-    address: SocketAddr,
-    identity: &TlsIdentity,
-) -> Result<(Listener, Arc<dyn DatagramSocket>), MasterError> {
-    let mut attempt = 1;
-    loop {
-        let failed = |source| MasterError::Listen { address, source };
-        let listener = Listener::bind(address, identity.clone()).await.map_err(failed)?;
-        match bind_udp(listener.address()).await {
-            Ok(socket) => return Ok((listener, socket)),
-            // Any free TCP port may be taken in UDP; another one will do then.
-            Err(error) if address.port() == 0 && attempt < LISTEN_ATTEMPTS_MAX => {
-                tracing::debug!(%error, "trying another port");
-                attempt += 1;
-            }
-            Err(source) => return Err(MasterError::Listen { address: listener.address(), source }),
-        }
-    }
-}
-
-/// Opens the journal in the master's folder, which is created if missing. Blocks.
-fn open_journal(folder: &std::path::Path) -> Result<Journal, MasterError> {
-    let unmade = |source| MasterError::Folder { operation: "make", path: folder.display().to_string(), source };
-    std::fs::create_dir_all(folder).map_err(unmade)?;
-    let unopened = |source| MasterError::Journal { operation: "open", source };
-    Journal::open(&folder.join(JOURNAL_FILE)).map_err(unopened)
-}
-
-/// All rows of the journal. Blocks.
-fn load_rows(journal: &Journal) -> Result<JournalLoader, MasterError> {
-    let mut loading = JournalLoader::new();
-    read_rows(journal, |table, key, value| loading.add_row(table, key, value))?;
-    Ok(loading)
-}
-
-/// Passes all rows of the journal to `take`, table by table. Blocks.
-pub(crate) fn read_rows(
-    journal: &Journal,
-    mut take_row: impl FnMut(&'static str, &[u8], &[u8]) -> Result<(), MasterError>,
-) -> Result<(), MasterError> {
-    for table in TABLES {
-        let mut taken = Ok(());
-        let mut take = |key: &[u8], value: &[u8]| {
-            if taken.is_ok() {
-                taken = take_row(table, key, value);
-            }
-        };
-        journal.load(table, &mut take).map_err(|source| MasterError::Journal { operation: "read", source })?;
-        taken?;
-    }
-    Ok(())
-}
-
 /// The journal's file in the master's folder.
 pub const JOURNAL_FILE: &str = "journal.redb";
 /// Waiting rows beyond which clients are no longer served: about 4 MiB. One batch may exceed it, such as the removal of
@@ -549,9 +560,9 @@ const ADMISSIONS_MAX: usize = 128;
 /// How long a node may take to answer an order. The longest is placing a slice on a busy disk. Longer work (copying) is
 /// answered at once and reported when it is done.
 const ORDER_MAX: Duration = Duration::from_secs(20);
+/// How long background work may take to end its step when the master is stopped.
+const BACKGROUND_PATIENCE: Duration = Duration::from_secs(2);
 /// How long the last rows may take when the master is stopped.
 const FINISH_MAX: Duration = Duration::from_secs(5);
 /// How long nodes may take to receive missing small rows when the master is stopped.
 const MIRROR_FLUSH_MAX: Duration = Duration::from_secs(1);
-/// Ports tried if any will do.
-const LISTEN_ATTEMPTS_MAX: u32 = 16;

@@ -21,6 +21,19 @@ pub enum Status {
 }
 
 impl Status {
+    /// Its name, for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::NotFound => "not-found",
+            Self::Refused => "refused",
+            Self::Unavailable => "unavailable",
+            Self::Corrupt => "corrupt",
+            Self::Exists => "exists",
+        }
+    }
+
     /// The exit code in the contract of the command line.
     pub fn exit_code(self) -> u8 {
         match self {

@@ -15,6 +15,15 @@ pub struct Now {
 }
 
 impl Now {
+    /// What the wall clock will say, or said, at this time of the monotonic clock, if it does not jump.
+    pub fn unix_millis_at(self, monotonic: Duration) -> u64 {
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        match monotonic.checked_sub(self.monotonic) {
+            Some(ahead) => self.unix_millis.saturating_add(millis(ahead)),
+            None => self.unix_millis.saturating_sub(millis(self.monotonic - monotonic)),
+        }
+    }
+
     /// The same reading, `span` later on both clocks.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {

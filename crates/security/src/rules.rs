@@ -208,6 +208,7 @@ impl Security {
                 let reasons = self.health();
                 self.answer(from, SecurityReply::Health(reasons));
             }
+            SecurityRequest::Metrics => self.actions.push_back(SecurityAction::ReadMetrics { caller: from }),
             SecurityRequest::StruckOff => {
                 let names = self.accounts.machines().revoked(now.unix_millis).cloned().collect();
                 self.answer(from, SecurityReply::StruckOff(names));

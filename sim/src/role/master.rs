@@ -266,7 +266,8 @@ impl Process {
                 self.rules.handle_completion(env.now, MasterCompletion::AuditSent(Ok(head)));
             }
             // There is no file.
-            MasterAction::ReadTopology { .. } => {}
+            // No one in the simulation looks at background work or metrics.
+            MasterAction::ReadTopology { .. } | MasterAction::ReadWork { .. } | MasterAction::ReadMetrics { .. } => {}
         }
     }
 
@@ -343,6 +344,7 @@ fn order_line(order: &Order) -> String {
         Order::Mirror(keep) => format!("keep {} rows onto {:?}", keep.rows.len(), keep.base),
         Order::TicketKeys(_) => "know the keys of tickets".into(),
         Order::StruckOff(_) => "refuse who was struck off".into(),
+        Order::ReadMetrics => "say what it counts".into(),
         Order::LinkShares(_) => "know its shares of links".into(),
         Order::ReadMirror { after } => format!("tell what is kept after {after:?}"),
     }

@@ -16,7 +16,7 @@ use ::node::rules::{CopyOrder, Move, Node, NodeAction, NodeCompletion, NodeLimit
 use protocol::{
     Digest, JobId, Reason, Refusal, SessionId, SliceId,
     message::{
-        node_master::{HeldState, Order, Report},
+        node_master::{Ack, HeldState, Order, Report},
         spe::FunctionSpec,
     },
     ticket::TicketKeys,
@@ -409,6 +409,11 @@ impl Process {
                     let page = forgotten(env, page);
                     self.rules.handle_completion(env.now, NodeCompletion::MirrorPage(page));
                 }
+            }
+            // Nothing is counted in the simulation.
+            NodeAction::ReadMetrics { to } => {
+                let counted = codec::encode(&Ack::Metrics(String::new()));
+                self.link.messenger.reply(env.now, to.session, to.request, counted);
             }
             NodeAction::StartDriver(order) => {
                 let span = env.span(50, 1_000);

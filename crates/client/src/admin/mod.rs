@@ -6,4 +6,5 @@ pub mod admission;
 pub mod audit;
 pub mod cluster;
 pub mod import;
+pub mod observation;
 pub mod rebuild;

@@ -245,6 +245,9 @@ impl Client {
         tries.is_published_once.store(is_once, Ordering::Relaxed);
         let created = self.create_as(request).await?;
         let lease = created.lease;
+        // The same slice stands in the logs of the master and the nodes.
+        let span = tracing::info_span!("upload", slice = %created.slice);
+        span.in_scope(|| tracing::debug!(%path, node = %created.target.node, "an upload begins"));
         let broken_off = LeaseGuard { client: self, lease };
         let written = write(created).await;
         std::mem::forget(broken_off);

@@ -11,6 +11,7 @@ use protocol::{
     },
 };
 use sphere::{Job, PageWrite};
+use tracing::Instrument;
 
 use super::{
     JobOutput, JobSpec,
@@ -92,9 +93,10 @@ impl Client {
         };
         let admitted = report().await?;
         let ReadJournal { journal, spec, side_files: side, folder, replay, pages } = read;
+        let span = tracing::info_span!("job", job = %admitted.job);
         let driver = Driver::new(self.clone(), spec, side, Some(folder), admitted, |_| ());
         // A driver's future is large; it is not moved around.
-        Box::pin(driver.take_over(journal, replay, pages)).await
+        Box::pin(driver.take_over(journal, replay, pages)).instrument(span).await
     }
 
     /// The journal of a job cannot be read. The first driver reports that, and the next one tries it elsewhere. If that

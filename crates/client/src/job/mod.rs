@@ -32,6 +32,7 @@ use protocol::{SectorPath, message::request::AdmitJobRequest};
 pub use side_files::SideFileSpec;
 pub use spec::{JobOutcome, JobOutput, JobProgress, JobSpec, StageSpec};
 pub use sphere::SkippedSegment;
+use tracing::Instrument;
 
 use crate::{Client, ClientError};
 
@@ -78,8 +79,10 @@ impl Client {
             JobOutput::Return => None,
         };
         let admitted = self.ask(AdmitJobRequest { title: spec.title.clone(), output }).await?;
+        let span = tracing::info_span!("job", job = %admitted.job);
+        span.in_scope(|| tracing::debug!(title = spec.title, "a job begins"));
         let driver = Driver::new(self.clone(), spec, side, folder, admitted, progress);
         // A driver's future is large; it is not moved around.
-        Box::pin(driver.run(inputs)).await
+        Box::pin(driver.run(inputs)).instrument(span).await
     }
 }

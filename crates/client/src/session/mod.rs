@@ -247,6 +247,7 @@ impl Client {
     async fn ask_in(&self, session: SessionId, request: &ClientRequest) -> Result<ClientReply, ClientError> {
         let address = self.inner.profile.address;
         let deadline = if is_commit(request) { COMMIT_DEADLINE } else { ANSWER_DEADLINE };
+        tracing::debug!(%session, request = request.properties().name, "the master is asked");
         let asked = Instant::now();
         let bytes = self
             .cloud()

@@ -5,7 +5,10 @@ use std::{collections::VecDeque, time::Duration};
 
 use protocol::{
     Now, Refusal,
-    message::audit::{AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, BATCH_EVENTS_MAX},
+    message::{
+        audit::{AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, BATCH_EVENTS_MAX},
+        work::{WorkFault, WorkItem, WorkKind, WorkState},
+    },
     refusals::RefusalBudget,
 };
 
@@ -23,6 +26,8 @@ pub(crate) struct AuditQueue {
     missed: u64,
     /// The next attempt comes no earlier than this, on the monotonic clock.
     retry_at: Duration,
+    /// Why events were last not taken.
+    last_fault: Option<WorkFault>,
     /// The end of the record, as the security server last reported it.
     pub(crate) head: Option<AuditHead>,
     /// Budget for refusals of users.
@@ -41,6 +46,7 @@ impl AuditQueue {
             sent: 0,
             missed: 0,
             retry_at: Duration::ZERO,
+            last_fault: None,
             head: None,
             of_users: RefusalBudget::default(),
             of_strangers: RefusalBudget::default(),
@@ -89,9 +95,34 @@ impl AuditQueue {
             Err(refusal) => {
                 tracing::warn!(%refusal, waiting = self.waiting.len(), missed = self.missed, "audit events wait");
                 self.retry_at = now.monotonic + RETRY_AFTER;
+                self.last_fault = Some(WorkFault::new(now.unix_millis, &refusal.message));
             }
         }
         self.sent = 0;
+    }
+
+    /// Events that wait.
+    pub(crate) fn waiting_count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How far it is.
+    pub(crate) fn work(&self, now: Now) -> WorkItem {
+        let left = self.waiting.len() as u64;
+        let is_failing = left > 0 && now.monotonic < self.retry_at;
+        let state = match (is_failing, left) {
+            (true, _) => WorkState::Failing,
+            (false, 0) => WorkState::Idle,
+            (false, _) => WorkState::Running,
+        };
+        WorkItem {
+            state,
+            done: Some(self.first),
+            left: Some(left),
+            last_fault: self.last_fault.clone(),
+            next_unix_millis: is_failing.then(|| now.unix_millis_at(self.retry_at)),
+            ..WorkItem::idle(WorkKind::AuditDelivery)
+        }
     }
 
     /// Once there is room again, an event says how many are missing.

@@ -8,7 +8,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use daemon::settings::CredentialFiles;
+use daemon::{
+    settings::CredentialFiles,
+    shutdown::ShutdownToken,
+    worker::{BackgroundWork, NextStep, WorkError, Worker},
+};
 use net::identity::{NewKey, RenewalState, TlsIdentity, Validity};
 use protocol::{
     NodeId, Reason, Refusal,
@@ -18,7 +22,7 @@ use protocol::{
     },
 };
 use store::replace_files_atomically;
-use tokio::{task::spawn_blocking, time::sleep};
+use tokio::task::spawn_blocking;
 
 use crate::access::security_client::SecurityClient;
 
@@ -27,26 +31,13 @@ pub(crate) struct CertificateRenewal {
     pub(crate) name: NodeId,
     pub(crate) files: CredentialFiles,
     pub(crate) identity: TlsIdentity,
+    pub(crate) stopping: ShutdownToken,
     pub(crate) security: Arc<SecurityClient>,
 }
 
 impl CertificateRenewal {
-    /// Renews the certificate for as long as the master runs.
-    pub(crate) async fn run(self) {
-        loop {
-            let wait = match self.step().await {
-                Ok(wait) => wait.min(RECHECK_AFTER),
-                Err(refusal) => {
-                    tracing::error!(%refusal, "the master's certificate could not be renewed; it tries again");
-                    RETRY_AFTER
-                }
-            };
-            sleep(wait).await;
-        }
-    }
-
     /// Renews it if it is due, and returns how long to wait before the next check.
-    async fn step(&self) -> Result<Duration, Refusal> {
+    async fn renew_if_due(&self) -> Result<Duration, Refusal> {
         let texts = self.files.read().map_err(|error| error.refusal())?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         match Validity::of(&texts.certificate_pem).map_err(|error| error.refusal())?.renewal_state(now) {
@@ -93,6 +84,21 @@ impl CertificateRenewal {
             SecurityReply::Refused(refusal) => Err(refusal),
             _ => Err(Refusal::new(Reason::Failed, "the security server answered another question than was asked")),
         }
+    }
+}
+
+impl BackgroundWork for CertificateRenewal {
+    const BACK_OFF_MAX: Duration = RETRY_AFTER;
+
+    async fn step(&mut self, worker: &Worker) -> Result<NextStep, WorkError> {
+        // A stop may cut it off anywhere: what is half done is finished at the next start.
+        let Some(renewed) = self.stopping.run_until_cancelled(self.renew_if_due()).await else {
+            return Ok(NextStep::Done);
+        };
+        let wait =
+            renewed.inspect_err(|error| tracing::error!(%error, "the master's certificate could not be renewed"))?;
+        worker.set_due(wait);
+        Ok(NextStep::IdleFor(wait.min(RECHECK_AFTER)))
     }
 }
 

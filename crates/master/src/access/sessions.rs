@@ -87,6 +87,11 @@ impl Sessions {
         evicted
     }
 
+    /// How many are open.
+    pub(crate) fn count(&self) -> usize {
+        self.clients.len()
+    }
+
     fn longest_idle_of_greediest(&self) -> Option<SessionId> {
         let greediest = self.per_user.greediest()?;
         let of_greediest = self.clients.iter().filter(|(_, client)| client.rights.user == *greediest);

@@ -38,6 +38,11 @@ impl Lifetimes {
         Some(file)
     }
 
+    /// When the next file expires, in milliseconds since the Unix epoch.
+    pub(super) fn next_end(&self) -> Option<u64> {
+        self.queue.first().map(|(end, _)| *end)
+    }
+
     pub(super) fn has_ended(&self, unix_millis: u64) -> bool {
         self.queue.first().is_some_and(|(end, _)| *end <= unix_millis)
     }

@@ -20,6 +20,13 @@ impl Catalog {
             || self.trash.has_ended(self.trash_limit(now))
     }
 
+    /// When something is next removed by time, in milliseconds since the Unix epoch.
+    pub(crate) fn next_end(&self) -> Option<u64> {
+        let kept = u64::try_from(self.config.trash.as_millis()).unwrap_or(u64::MAX);
+        let trashed = self.trash.oldest().map(|removed| self.clock.to_current_date(removed).saturating_add(kept));
+        trashed.into_iter().chain(self.lifetimes.next_end()).min()
+    }
+
     /// Takes the next file that has expired, if there is any, and removes it as its owner would with `rm`. Nothing
     /// changed if the file lives on by now.
     pub(crate) fn expire_next(&mut self, now: Now) -> Option<NamespaceChange> {

@@ -91,6 +91,11 @@ impl Trash {
         Some(RowChange::Remove { table: TRASH_TABLE, key: file_key(id) })
     }
 
+    /// When the oldest entry was removed, in milliseconds since the Unix epoch.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.by_time.first().map(|key| key.removed_unix_millis)
+    }
+
     pub(super) fn ended(&self, limit: u64) -> Option<FileId> {
         self.by_time.first().filter(|key| key.removed_unix_millis <= limit).map(|key| key.file)
     }

@@ -20,6 +20,7 @@ use protocol::{
         client_master::{NodeState, NodeStatus, is_nearly_full},
         cluster::Membership,
         node_master::{LinkShare, LinkUse},
+        work::WorkItem,
     },
     sandbox::SandboxLayer,
 };
@@ -100,6 +101,8 @@ pub(crate) struct Node {
     pub(crate) sandbox_missing: Option<Vec<SandboxLayer>>,
     /// Its transfers with other sites, as it last reported.
     pub(crate) links: Vec<LinkUse>,
+    /// Its background work as last reported, and when.
+    pub(crate) work: (u64, Vec<WorkItem>),
     /// Reports of job drivers about it.
     pub(crate) marks: FailureMarks,
     /// Its shares of limits between sites, as last ordered or to be ordered.
@@ -368,6 +371,7 @@ impl Node {
             sandbox_missing: None,
             refused_tickets: RefusedTickets::new(),
             links: Vec::new(),
+            work: (0, Vec::new()),
             marks: FailureMarks::default(),
             link_shares: Vec::new(),
             reported_transfers: 0,

@@ -10,6 +10,7 @@ use protocol::{
     message::{
         client_master::{JobRecord, JobState, StageRecord},
         master_security::UserRights,
+        work::WorkFault,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,8 @@ pub(crate) struct Job {
     pub(crate) last_report: Duration,
     /// Its drivers, if a node drives it instead of the client that had it admitted.
     pub(crate) detached: Option<DetachedJob>,
+    /// Why it last got another driver, in this life of the master.
+    pub(crate) driver_fault: Option<WorkFault>,
 }
 
 impl JobTable {
@@ -68,7 +71,7 @@ impl JobTable {
         if record.state == JobState::Running {
             self.running.insert(record.job);
         }
-        self.by_id.insert(record.job, Job { record, last_report: now.monotonic, detached });
+        self.by_id.insert(record.job, Job { record, last_report: now.monotonic, detached, driver_fault: None });
     }
 
     /// Makes room for one more by forgetting an ended job: the oldest of the user with the most ended jobs. `None` if

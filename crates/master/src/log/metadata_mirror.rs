@@ -10,7 +10,10 @@ use std::{
 
 use protocol::{
     FileId, JournalId, limits,
-    message::rebuild::{MirrorBase, MirrorPosition, MirrorRow, MirrorUpdate},
+    message::{
+        rebuild::{MirrorBase, MirrorPosition, MirrorRow, MirrorUpdate},
+        work::WorkFault,
+    },
 };
 use store::RowChange;
 
@@ -43,6 +46,8 @@ pub(crate) struct MetadataMirror {
     log_after: u64,
     log_rows: usize,
     pub(crate) peers: BTreeMap<NodeKey, MirrorPeer>,
+    /// Which node last did not take its rows, and when.
+    pub(crate) last_fault: Option<WorkFault>,
     /// The last whole copy that was cut into pages; nodes that join together share it.
     snapshot: Option<Arc<Snapshot>>,
 }
@@ -207,6 +212,14 @@ impl MetadataMirror {
     pub(crate) fn is_any_behind(&self, id: JournalId, generation: u64) -> bool {
         let whole = MirrorPosition { journal: id, generation, sequence: self.durable };
         self.peers.values().any(|peer| peer.sending.is_some() || peer.mark != Some(whole))
+    }
+
+    /// How many nodes have all rows, and how many do not; and when the first that refused them is tried again.
+    pub(crate) fn progress(&self, id: JournalId, generation: u64) -> (u64, u64, Option<Duration>) {
+        let whole = Some(MirrorPosition { journal: id, generation, sequence: self.durable });
+        let behind: Vec<_> = self.peers.values().filter(|peer| peer.mark != whole).collect();
+        let retry_at = behind.iter().map(|peer| peer.retry_at).filter(|at| !at.is_zero()).min();
+        ((self.peers.len() - behind.len()) as u64, behind.len() as u64, retry_at)
     }
 
     /// A node answered, or did not.

@@ -5,6 +5,7 @@
 mod clock;
 pub(crate) mod jobs;
 pub(crate) mod nodes;
+pub(crate) mod observation;
 pub(crate) mod rebuild;
 pub(crate) mod replication;
 mod requests;
@@ -21,9 +22,9 @@ use protocol::{
         request::{
             AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
             DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest,
-            LocateRequest, LogoutRequest, MakeFolderRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
-            RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
-            SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest,
+            LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest,
+            QuotasRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest,
+            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest, WorkRequest,
         },
     },
 };
@@ -255,6 +256,8 @@ impl Master {
             }
             MasterCompletion::OrderFinished { order, outcome } => self.note_order_finished(now, order, outcome),
             MasterCompletion::TopologyRead { to, topology } => self.note_topology(now, to, topology),
+            MasterCompletion::WorkRead { to, after, own } => self.note_work_read(now, to, after, own),
+            MasterCompletion::MetricsRead { to, text } => self.reply(to, ClientReply::Metrics(text)),
             MasterCompletion::AuditSent(brought) => self.note_audit_sent(now, brought),
             MasterCompletion::SecurityAnswered { to, reply } => self.note_security_answer(now, to, reply),
         }
@@ -378,6 +381,11 @@ impl Master {
             ClientRequest::Copies(CopiesRequest(path)) => self.copies_to_verify(now, client, &path).map(Some),
             ClientRequest::Acl(request) => self.handle_acl(now, from, client, request),
             ClientRequest::History(request) => self.handle_history(now, from, by, request),
+            ClientRequest::Work(WorkRequest { after }) => {
+                self.actions.push_back(MasterAction::ReadWork { to: from, after });
+                Ok(None)
+            }
+            ClientRequest::Metrics(MetricsRequest { of }) => self.read_metrics(from, client, of),
             ClientRequest::Once(_) => Err(Refusal::new(Reason::Invalid, "a change has one number, not two")),
             ClientRequest::ConfirmClock(ConfirmClockRequest) => {
                 self.confirm_clock(now, from);

@@ -11,7 +11,7 @@ use std::{
 use protocol::{JobId, SliceId};
 
 use crate::{
-    actions::OrderId,
+    actions::{OrderId, SessionCaller},
     fleet::nodes::NodeKey,
     replicas::replica_table::{HeaderFingerprint, PathFingerprint},
 };
@@ -47,6 +47,8 @@ pub(crate) enum OrderKind {
     TicketKeys,
     LinkShares,
     StruckOff,
+    /// For this caller.
+    ReadMetrics(SessionCaller),
 }
 
 /// Work that waits for a node.
@@ -197,6 +199,22 @@ impl Orders {
         }
     }
 
+    /// How many pieces of work wait or are under way, at all nodes.
+    pub(crate) fn open_count(&self) -> usize {
+        let waiting: usize = self.queues.values().map(|queue| queue.waiting.len()).sum();
+        waiting + self.in_flight.len() + self.delayed.len()
+    }
+
+    /// How many orders are under way.
+    pub(crate) fn in_flight_count(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// When the first delayed work comes back, on the monotonic clock.
+    pub(crate) fn next_delayed(&self) -> Option<Duration> {
+        self.delayed.first().map(|(until, ..)| *until)
+    }
+
     /// The slices to be placed or removed at a node, waiting or in progress.
     pub(crate) fn reconciling(&self, node: NodeKey) -> BTreeSet<SliceId> {
         let queue = self.queues.get(&node);
@@ -236,7 +254,8 @@ impl OrderKind {
             | Self::Revoke(_)
             | Self::TicketKeys
             | Self::LinkShares
-            | Self::StruckOff => None,
+            | Self::StruckOff
+            | Self::ReadMetrics(_) => None,
         }
     }
 

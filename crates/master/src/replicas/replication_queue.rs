@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::SliceId;
+use protocol::{SliceId, message::work::WorkFault};
 
 use crate::{
     fleet::copy_bandwidth::BandwidthShare, fleet::nodes::NodeKey, fleet::placement_constraints::PlacementViolation,
@@ -34,6 +34,10 @@ pub(crate) struct ReplicationQueue {
     short_of_nodes: BTreeSet<SliceId>,
     /// Whether something changed since the queue was last worked on.
     is_woken: bool,
+    /// Copies made in this life of the master.
+    pub(crate) copies_made: u64,
+    /// Why a copy last failed.
+    pub(crate) last_fault: Option<WorkFault>,
 }
 
 /// Why a slice needs a copy; the smaller goes first.
@@ -267,11 +271,37 @@ impl ReplicationQueue {
         }
     }
 
+    /// What there is to do.
+    pub(crate) fn backlog(&self) -> ReplicationBacklog {
+        ReplicationBacklog {
+            running: self.pending_copies.len() as u64,
+            queued: self.queue.len() as u64,
+            blocked: (self.blocked_for_space.len() + self.blocked_for_nodes.len()) as u64,
+            waiting: self.waiting.len() as u64,
+            next_retry: self.waiting.first().map(|(until, _)| *until),
+        }
+    }
+
     fn wait_until(&mut self, until: Duration, slice: SliceId) {
         self.dequeue(slice);
         self.waiting.insert((until, slice));
         self.states.insert(slice, QueueState::Waiting(until));
     }
+}
+
+/// How many slices wait for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReplicationBacklog {
+    /// Copies being made.
+    pub(crate) running: u64,
+    /// Slices that get a copy as soon as a node is free for it.
+    pub(crate) queued: u64,
+    /// Slices for which there is no room, or no node.
+    pub(crate) blocked: u64,
+    /// Slices that are tried again later.
+    pub(crate) waiting: u64,
+    /// When the first of these is tried, on the monotonic clock.
+    pub(crate) next_retry: Option<Duration>,
 }
 
 /// Counts of files.

@@ -218,6 +218,7 @@ impl Bench {
             | Order::TicketKeys(_)
             | Order::LinkShares(_)
             | Order::StruckOff(_) => Ack::Done,
+            Order::ReadMetrics => Ack::Metrics(format!("of {id}")),
             Order::Mirror(keep) => self.nodes.get_mut(id).unwrap().keep(keep),
             Order::ReadMirror { after } => {
                 report = Some(self.nodes[id].mirror.as_ref().unwrap().page(after.clone()));

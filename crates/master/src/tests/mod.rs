@@ -39,6 +39,7 @@ mod subtree_removal;
 mod topology;
 mod trash;
 mod uploads;
+mod work;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -61,6 +62,7 @@ use protocol::{
         node_master::{Ack, HeldSlice, HeldState, Order, Report},
         rebuild::{Conflict, ConflictKind, MirrorBase, MirrorUpdate, RebuildRequest, RebuildState, RebuildStatus},
         request::{CommitRequest, HealthRequest, LocateRequest, StatRequest},
+        work::{WorkItem, WorkKind},
     },
     ticket::{HolderKey, SignedTicket, Ticket, TicketKeys, TicketRight},
     wire::codec,
@@ -450,6 +452,14 @@ impl Bench {
                     self.closed.insert(session);
                     let fakes = self.nodes.values_mut().filter(|fake| fake.session == Some(session));
                     fakes.for_each(|fake| fake.session = None);
+                }
+                MasterAction::ReadWork { to, after } => {
+                    let own = vec![WorkItem::idle(WorkKind::CertificateRenewal)];
+                    self.master.handle_completion(self.now, MasterCompletion::WorkRead { to, after, own });
+                }
+                MasterAction::ReadMetrics { to } => {
+                    let text = "of the master".into();
+                    self.master.handle_completion(self.now, MasterCompletion::MetricsRead { to, text });
                 }
                 MasterAction::ReadTopology { to } => self.topology_asked.push(to),
                 MasterAction::AskSecurity { to, request } => self.security_asked.push((to, request)),

@@ -18,10 +18,11 @@ use protocol::{
             CopiesRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest, FinishRebuildRequest,
             ForgetNodeRequest, GetAclRequest, GetHistoryRequest, GiveToRequest, HealthRequest, ImportRequest,
             JobInputsRequest, JobRequest, JobsRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
-            NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest, RecoverRequest,
-            RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RequestId,
-            RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest,
-            TrashRequest, UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
+            MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
+            RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest,
+            ReportJobRequest, RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
+            TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
+            WorkRequest,
         },
     },
 };
@@ -107,6 +108,8 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: true }), "!"),
         (ClientRequest::Quotas(QuotasRequest { after: Some(QuotaOf::User(UserName::new("bob").unwrap())) }), "-"),
         (ClientRequest::ConfirmClock(ConfirmClockRequest), "!"),
+        (ClientRequest::Work(WorkRequest { after: None }), "!"),
+        (ClientRequest::Metrics(MetricsRequest { of: MetricsSource::Master }), "!"),
         (quota, "!"),
         (drain, "!"),
         (ClientRequest::RemoveNode(remove), "!"),
@@ -181,10 +184,12 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::History(_) => 38,
         ClientRequest::ConfirmClock(ConfirmClockRequest) => 39,
         ClientRequest::Once(_) => 40,
+        ClientRequest::Work(_) => 41,
+        ClientRequest::Metrics(_) => 42,
     }
 }
 
-const REQUESTS: usize = 41;
+const REQUESTS: usize = 43;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

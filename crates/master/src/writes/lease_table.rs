@@ -124,6 +124,11 @@ impl Leases {
         self.per_user.may_add(user, 1, LEASES_MAX)
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
     /// How many leases a user has.
     pub(crate) fn held_by(&self, user: &UserName) -> u64 {
         self.per_user.has(user)

@@ -191,6 +191,11 @@ impl Messenger {
         Ok(())
     }
 
+    /// What was counted since the start.
+    pub fn counts(&self) -> MessengerCounts {
+        self.shared.lock().sessions().counts()
+    }
+
     /// Counters since the start, by the names in [`protocol::names`].
     pub fn counters(&self) -> [(&'static str, u64); 2] {
         self.shared.lock().sessions().counters()
@@ -278,6 +283,19 @@ impl Drop for Tasks {
     fn drop(&mut self) {
         self.0.iter().for_each(AbortHandle::abort);
     }
+}
+
+/// What a messenger has counted since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessengerCounts {
+    /// Messages given to peers.
+    pub messages_sent: u64,
+    /// Messages of peers.
+    pub messages_received: u64,
+    /// Datagrams that were foreign, replayed or incomplete, or had a wrong seal.
+    pub datagrams_dropped: u64,
+    /// Datagrams sent again because no acknowledgement came.
+    pub datagrams_retransmitted: u64,
 }
 
 /// A reply that is awaited. When it is dropped, nobody waits for the reply any more, and the peer is told.

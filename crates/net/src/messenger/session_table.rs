@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::debug;
 
 use super::{
-    Delivered, MessengerEvent, SessionKeys,
+    Delivered, MessengerCounts, MessengerEvent, SessionKeys,
     seal::Seal,
     stateless_reset::{self, ResetResponder, StatelessResetKey},
 };
@@ -44,6 +44,8 @@ pub(super) struct SessionTable {
     /// Answers to strangers, waiting to be sent.
     resets: VecDeque<OutgoingDatagram>,
     datagrams_dropped: u64,
+    messages_sent: u64,
+    messages_received: u64,
     sessions_removed: bool,
 }
 
@@ -77,6 +79,8 @@ impl SessionTable {
             reset_responder: ResetResponder::default(),
             resets: VecDeque::new(),
             datagrams_dropped: 0,
+            messages_sent: 0,
+            messages_received: 0,
             sessions_removed: false,
         }
     }
@@ -164,7 +168,9 @@ impl SessionTable {
             SendError::TooLarge { bytes } => {
                 NetError::TooLong { what: "a message", bytes: bytes as u64, bytes_max: MESSAGE_BYTES_MAX }
             }
-        })
+        })?;
+        self.messages_sent += 1;
+        Ok(())
     }
 
     /// Nobody waits for this reply any more. Where it has not come, the peer is told. Returns whether there is
@@ -274,6 +280,12 @@ impl SessionTable {
         ]
     }
 
+    pub(super) fn counts(&self) -> MessengerCounts {
+        let [(_, datagrams_dropped), (_, datagrams_retransmitted)] = self.counters();
+        let Self { messages_sent, messages_received, .. } = *self;
+        MessengerCounts { messages_sent, messages_received, datagrams_dropped, datagrams_retransmitted }
+    }
+
     /// A stateless reset: the session is gone, if the reset comes from its peer.
     fn handle_stateless_reset(&mut self, gone: StatelessReset) {
         let token = self.peers.get(&gone.session).and_then(|peer| peer.reset_token);
@@ -361,6 +373,7 @@ impl SessionTable {
     }
 
     fn deliver(&mut self, session: SessionId, message: Message) {
+        self.messages_received += 1;
         let request = match message.kind {
             MessageKind::Notice => None,
             MessageKind::Request(request) => Some(request),

@@ -3,6 +3,7 @@
 //! and TLS 1.3, [`QuicCarrier`] of QUIC. [`Carriers`] chooses between the two, and [`Listener`] takes both. Either
 //! gives a [`TransferStream`]. It never interprets a message and never touches a file.
 
+mod carried_bytes;
 mod carrier;
 mod carrier_choice;
 mod channel;
@@ -14,6 +15,7 @@ mod stream;
 mod tcp;
 mod tls_socket;
 
+pub use carried_bytes::CarriedBytes;
 pub use carrier::Carrier;
 pub use carrier_choice::{CarrierSettings, Carriers};
 pub use channel::ByteStream;

@@ -12,6 +12,7 @@ use protocol::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
+    carried_bytes::CarriedBytes,
     channel::{ByteStream, Channel, MemoryPipe},
     handshake::identity_error,
 };
@@ -40,6 +41,8 @@ pub struct TransferStream {
     waits: u32,
     /// Of a peer that has proved nothing yet.
     slot: Option<Arc<UnauthenticatedSlot>>,
+    /// Where bytes of frames are counted.
+    carried: Option<Arc<CarriedBytes>>,
 }
 
 /// A received frame; its buffers are reused.
@@ -53,7 +56,12 @@ pub struct StreamFrame {
 
 impl TransferStream {
     pub(super) fn new(channel: Channel, peer: SocketAddr) -> Self {
-        Self { channel, peer, head: Vec::new(), waits: 0, slot: None }
+        Self { channel, peer, head: Vec::new(), waits: 0, slot: None, carried: None }
+    }
+
+    /// Counts bytes of frames here from now on.
+    pub fn count_with(&mut self, carried: Arc<CarriedBytes>) {
+        self.carried = Some(carried);
     }
 
     /// Marks the peer as unauthenticated, with this slot.
@@ -335,6 +343,9 @@ impl TransferStream {
             if payload.len() >= EAGER_BYTES { self.channel.flush().await } else { Ok(()) }
         };
         let sent = sent.await;
+        if let (Ok(()), Some(carried)) = (&sent, &self.carried) {
+            carried.count_sent(&self.channel, payload.len());
+        }
         sent.map_err(|error| self.failure(error, "sending frames"))
     }
 
@@ -372,6 +383,9 @@ impl TransferStream {
             if bad_block.is_none() && crc32c::crc32c(bytes) != *wanted {
                 bad_block = Some(block);
             }
+        }
+        if let Some(carried) = &self.carried {
+            carried.count_received(&self.channel, length);
         }
         match bad_block {
             None => Ok(true),

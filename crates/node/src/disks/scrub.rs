@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use daemon::worker::{BackgroundWork, NextStep, WorkError, Worker, Workers};
 use net::clock::Clock;
-use protocol::disk::ScrubStatus;
+use protocol::{disk::ScrubStatus, message::work::WorkKind};
 use store::{Scrub, ScrubStep, StoreError};
 use tokio::time::Instant;
 
@@ -14,10 +14,11 @@ use crate::{NodeError, blocking, node_context::NodeContext};
 
 /// Starts a worker for each disk that works.
 pub(crate) fn start(workers: &Workers, context: &Arc<NodeContext>, clock: Clock, period: Duration) {
+    let folders: Vec<_> = context.storage.slices.statuses().into_iter().map(|disk| disk.folder).collect();
     for (disk, scrub) in context.storage.slices.scrubs() {
         let work = DiskScrub::new(Arc::clone(context), clock, period, disk, scrub);
         // It computes its pauses itself.
-        workers.start(format!("scrub of disk {}", disk + 1), 0.0, work);
+        workers.start(WorkKind::Scrub, folders.get(disk).cloned().unwrap_or_default(), 0.0, work);
     }
 }
 
@@ -105,7 +106,10 @@ impl BackgroundWork for DiskScrub {
         let next = self.advance().await?;
         if let Some(scrub) = &self.scrub {
             let status = scrub.status();
-            worker.set_progress(status.checked_bytes, Some(status.total_bytes));
+            let left_bytes = status.total_bytes.saturating_sub(status.checked_bytes);
+            // Between two passes nothing is left to read, whatever the last one found.
+            let left_bytes = if status.began_unix_millis.is_some() { left_bytes } else { 0 };
+            worker.set_progress(Some(status.checked_bytes), Some(left_bytes));
         }
         Ok(next)
     }

@@ -148,6 +148,8 @@ impl Node {
                 self.actions.push_back(NodeAction::SetLinkShares(shares));
                 self.ack(from, Ok(()));
             }
+            // Answered by whoever counts.
+            Order::ReadMetrics => self.actions.push_back(NodeAction::ReadMetrics { to: from }),
             Order::TicketKeys(keys) => {
                 self.actions.push_back(NodeAction::SetTicketKeys(keys));
                 self.ack(from, Ok(()));
@@ -377,6 +379,11 @@ pub enum NodeAction {
     StartDriver(DriveOrder),
     /// Remove all that a job left here.
     ForgetJob(JobId),
+    /// Answer an order with what the node counts: [`Ack::Metrics`].
+    ReadMetrics {
+        /// Whom to answer.
+        to: ReplyTo,
+    },
     /// Check tickets with these keys from now on.
     SetTicketKeys(TicketKeys),
     /// Apply these shares of the limits between sites.

@@ -146,7 +146,8 @@ fn slice_of(report: &Report) -> Option<SliceId> {
         | Report::TicketsRefused { .. }
         | Report::Clock { .. }
         | Report::IncomingWrite(_)
-        | Report::DisksSeen(_) => None,
+        | Report::DisksSeen(_)
+        | Report::Work(_) => None,
     }
 }
 

@@ -11,11 +11,13 @@ use protocol::{
     message::{
         node_master::{Ack, INCOMING_WRITES_EVERY, Order, Report},
         rebuild::{MirrorKey, MirrorUpdate},
+        work::{WORK_ITEMS_MAX, WORK_REPORT_SECONDS},
     },
     wire::codec,
 };
+use tracing::Instrument;
 
-use super::ServerLoop;
+use super::{ServerLoop, metrics};
 use crate::{
     blocking,
     node_context::{NodeContext, event::Event},
@@ -82,6 +84,9 @@ impl ServerLoop {
                     let context = Arc::clone(&self.context);
                     self.work.spawn(async move { context.spes.drivers.run_driver(order).await });
                 }
+                NodeAction::ReadMetrics { to } => {
+                    self.read_metrics(to);
+                }
                 NodeAction::ForgetJob(job) => {
                     let buckets = Arc::clone(&self.context.storage.buckets);
                     self.work.spawn(async move {
@@ -93,6 +98,20 @@ impl ServerLoop {
                 }
             }
         }
+    }
+
+    /// Answers with what the node counts, once its disks have said how they are.
+    fn read_metrics(&mut self, to: ReplyTo) {
+        let (context, messenger) = (Arc::clone(&self.context), self.messenger.clone());
+        let work = self.workers.rows(self.clock.now().unix_millis);
+        self.work.spawn(async move {
+            let store = Arc::clone(&context.storage.slices);
+            let measured = blocking("measuring the disks", move || Ok((store.held().len() as u64, store.statuses())));
+            let (slices, mut disks) = measured.await.unwrap_or_default();
+            context.storage.scrub_statuses.fill(&mut disks);
+            let counted = Ack::Metrics(metrics::text(&context, &messenger, &work, slices, &disks));
+            messenger.reply_as(Class::Ordinary, to.session, to.request, codec::encode(&counted));
+        });
     }
 
     fn mirror_rows(&mut self, to: ReplyTo, keep: MirrorUpdate) {
@@ -150,6 +169,10 @@ impl ServerLoop {
         if tells_arriving {
             self.arriving_due = now + INCOMING_WRITES_EVERY;
         }
+        let told_work = (now >= self.work_due).then(|| self.workers.rows(self.clock.now().unix_millis));
+        if told_work.is_some() {
+            self.work_due = now + Duration::from_secs(WORK_REPORT_SECONDS);
+        }
         self.work.spawn(async move {
             let status = codec::encode(&status(&context).await);
             let asked = messenger.request_as(Class::Urgent, session, status, STATUS_ANSWER_TIME_MAX);
@@ -169,6 +192,11 @@ impl ServerLoop {
                     is_answered = is_answered && told().await.is_ok();
                 }
             }
+            if let Some(mut rows) = told_work.filter(|_| is_answered) {
+                rows.truncate(WORK_ITEMS_MAX);
+                let told = messenger.request(session, codec::encode(&Report::Work(rows)), STATUS_ANSWER_TIME_MAX);
+                is_answered = told.await.is_ok();
+            }
             if !is_answered {
                 context.events.send(Event::SessionFailed(session)).await;
             }
@@ -180,7 +208,12 @@ impl ServerLoop {
         let context = Arc::clone(&self.context);
         self.work.spawn(async move {
             let slice = order.header.slice;
-            let completion = match copy::copy(&context, order).await {
+            let span = tracing::info_span!("copy", %slice);
+            let copied = async {
+                tracing::debug!(from = %order.from.node, "a copy begins");
+                copy::copy(&context, order).await
+            };
+            let completion = match Box::pin(copied).instrument(span).await {
                 Ok(metadata) => NodeCompletion::Copied { slice, result: Ok(metadata), kept_bytes: 0 },
                 Err(CopyFailed { error, kept_bytes }) => {
                     tracing::warn!(%slice, %error, kept_bytes, "a copy could not be made");

@@ -2,6 +2,7 @@
 //! One task owns the rules. It never waits for anything but the next event, so nothing that waits for it is delayed.
 
 mod actions;
+mod metrics;
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -25,7 +26,10 @@ use net::{
     messenger::{Messenger, MessengerEvent},
     transfer::{CarrierSettings, Carriers, Listener, MemoryRateCache, QuicSettings, TcpCarrier},
 };
-use protocol::{SessionId, message::join::JoinRequest};
+use protocol::{
+    SessionId,
+    message::{join::JoinRequest, work::WorkKind},
+};
 use spe::{Sandbox, SpeProgram};
 use store::{Disk, OsDisk, finish_file_replacement};
 use tokio::{
@@ -76,6 +80,8 @@ pub struct NodeServer {
     socket: Arc<dyn DatagramSocket>,
     clock: Clock,
     carrier: TcpCarrier,
+    /// The background work; it begins with [`run`](Self::run).
+    background: TaskGroup,
     renewal: CertificateRenewal,
     settings: Checked<NodeSettings>,
     context: Arc<NodeContext>,
@@ -167,14 +173,17 @@ impl NodeServer {
             },
             events: sender,
         };
+        let background = TaskGroup::new();
         let renewal = CertificateRenewal {
             name: settings.id.clone(),
             files,
             identity: identity.clone(),
+            stopping: background.token(),
             master: settings.master,
         };
         let (carrier, settings) = (TcpCarrier::new(identity), settings.clone());
         Ok(Self {
+            background,
             renewal,
             listener,
             local,
@@ -199,7 +208,8 @@ impl NodeServer {
     /// # Errors
     /// When one of its tasks ends because of a bug.
     pub async fn run(self, stopping: ShutdownToken) -> Result<(), NodeError> {
-        let Self { listener, local, socket, clock, carrier, renewal, settings, context, events, memory } = self;
+        let Self { listener, local, socket, clock, carrier, background, renewal, settings, context, events, memory } =
+            self;
         let address = settings.advertised(listener.address());
         tracing::info!(node = %settings.id, %address, slices = context.storage.slices.held().len(), "the node is ready");
         let (messenger, messages) = Messenger::start(socket, clock);
@@ -222,10 +232,9 @@ impl NodeServer {
             stopping.clone(),
         ));
         let looking = tokio::spawn(check_sandbox(Arc::clone(&context)));
-        let renewing = tokio::spawn(renewal.run());
-        let background = TaskGroup::new();
         let workers = Workers::new(&background);
-        workers.start("disks", 0.0, DiskWatch::new(Arc::clone(&context)));
+        workers.start(WorkKind::CertificateRenewal, "", 0.0, renewal);
+        workers.start(WorkKind::DiskWatch, "", 0.0, DiskWatch::new(Arc::clone(&context)));
         if let Some(period) = settings.scrub_period() {
             scrub::start(&workers, &context, clock, period);
         }
@@ -238,7 +247,9 @@ impl NodeServer {
             link,
             joining: None,
             work: JoinSet::new(),
+            workers,
             status_out: Gauge::default(),
+            work_due: Duration::ZERO,
             arriving_due: Duration::ZERO,
         };
         let broken = |_| NodeError::Panicked { operation: "serving the transfer port" };
@@ -256,7 +267,6 @@ impl NodeServer {
         // It uses the data folders.
         looking.abort();
         let _ = looking.await;
-        renewing.abort();
         if let Err(error) = background.finish(BACKGROUND_PATIENCE).await {
             tracing::warn!(%error, "background work did not end in order");
         }
@@ -283,6 +293,10 @@ struct ServerLoop {
     joining: Option<JoinHandle<JoinedSession>>,
     /// The tasks that actions have started: no more than the rules allow at once.
     work: JoinSet<()>,
+    /// The background work, which the master is told of.
+    workers: Workers,
+    /// When the next status also reports that, on the monotonic clock.
+    work_due: Duration,
     /// Status reports in transit: at most one.
     status_out: Gauge,
     /// When the next status also reports what is being written, on the monotonic clock.

@@ -7,7 +7,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use daemon::settings::CredentialFiles;
+use daemon::{
+    settings::CredentialFiles,
+    shutdown::ShutdownToken,
+    worker::{BackgroundWork, NextStep, WorkError, Worker},
+};
 use net::{
     identity::{NewKey, RenewalState, TlsIdentity, Validity},
     transfer::{Carrier, TcpCarrier},
@@ -20,7 +24,7 @@ use protocol::{
     },
 };
 use store::replace_files_atomically;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::{NodeError, blocking, session::join::UNEXPECTED_REPLY};
 
@@ -29,26 +33,13 @@ pub(crate) struct CertificateRenewal {
     pub(crate) name: NodeId,
     pub(crate) files: CredentialFiles,
     pub(crate) identity: TlsIdentity,
+    pub(crate) stopping: ShutdownToken,
     pub(crate) master: SocketAddr,
 }
 
 impl CertificateRenewal {
-    /// Watches the certificate for as long as the node runs.
-    pub(crate) async fn run(self) {
-        loop {
-            let wait = match self.step().await {
-                Ok(wait) => wait.min(RECHECK_AFTER),
-                Err(error) => {
-                    tracing::error!(%error, "the node's certificate could not be renewed; it tries again");
-                    RETRY_AFTER
-                }
-            };
-            sleep(wait).await;
-        }
-    }
-
     /// Renews the certificate if it is due, and returns how long to wait before the next check.
-    async fn step(&self) -> Result<Duration, NodeError> {
+    async fn renew_if_due(&self) -> Result<Duration, NodeError> {
         let texts = self.files.read()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         match Validity::of(&texts.certificate_pem)?.renewal_state(now) {
@@ -99,6 +90,21 @@ impl CertificateRenewal {
         };
         let late = |_| NodeError::refused(Reason::Unavailable, "the master took too long to renew the certificate");
         timeout(ANSWER_MAX, conversation).await.map_err(late)?
+    }
+}
+
+impl BackgroundWork for CertificateRenewal {
+    const BACK_OFF_MAX: Duration = RETRY_AFTER;
+
+    async fn step(&mut self, worker: &Worker) -> Result<NextStep, WorkError> {
+        // A stop may cut it off anywhere: what is half done is finished at the next start.
+        let Some(renewed) = self.stopping.run_until_cancelled(self.renew_if_due()).await else {
+            return Ok(NextStep::Done);
+        };
+        let wait =
+            renewed.inspect_err(|error| tracing::error!(%error, "the node's certificate could not be renewed"))?;
+        worker.set_due(wait);
+        Ok(NextStep::IdleFor(wait.min(RECHECK_AFTER)))
     }
 }
 

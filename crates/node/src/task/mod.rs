@@ -49,6 +49,7 @@ pub(crate) async fn serve_driver(
     stopping: &ShutdownToken,
 ) -> Result<(), NodeError> {
     let job = asker.job;
+    tracing::debug!(user = %asker.user, "a driver of the job speaks");
     let mut engine = DriverSession::new(Arc::clone(&context), asker);
     loop {
         let next = stopping.run_until_cancelled(timeout(DRIVER_IDLE_MAX, stream.receive_or_end::<SpeRequest>()));

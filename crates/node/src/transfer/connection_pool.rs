@@ -5,11 +5,11 @@
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use net::transfer::{Carriers, Locality, TransferStream};
+use net::transfer::{CarriedBytes, Carriers, Locality, TransferStream};
 use protocol::{NodeId, message::client_master::Source, ticket::Ticket, wire::codec};
 
 use crate::NodeError;
@@ -17,6 +17,8 @@ use crate::NodeError;
 /// The connections of this node to others.
 pub(crate) struct ConnectionPool {
     carriers: Carriers,
+    /// Bytes to and from other nodes and clients, on connections of either side.
+    pub(crate) carried: Arc<CarriedBytes>,
     idle: Mutex<BTreeMap<Peer, Vec<Idle>>>,
 }
 
@@ -48,7 +50,7 @@ struct Idle {
 
 impl ConnectionPool {
     pub(crate) fn new(carriers: Carriers) -> Self {
-        Self { carriers, idle: Mutex::default() }
+        Self { carriers, carried: Arc::default(), idle: Mutex::default() }
     }
 
     /// An idle connection, if there is one. The peer may have closed it meanwhile; if the first message over it fails,
@@ -72,7 +74,9 @@ impl ConnectionPool {
             }
             self.carriers.connect(peer.address, peer.node.as_str(), peer.locality).await
         };
-        Ok(connecting.await?)
+        let mut stream = connecting.await?;
+        stream.count_with(Arc::clone(&self.carried));
+        Ok(stream)
     }
 
     /// Keeps a connection on which every request has been answered in full.

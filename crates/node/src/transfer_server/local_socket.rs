@@ -28,6 +28,8 @@ use super::{
     local_write::{self, LocalUpload},
     slots::{too_busy, wait_for_transfer_slot},
 };
+use tracing::Instrument;
+
 use crate::{NodeError, blocking, node_context::NodeContext, transfer::frame_pipe::STALL_MAX};
 
 /// Serves the local socket until the node stops.
@@ -113,11 +115,12 @@ async fn answer_requests(
             LocalRequest::Store { ticket, chain, bytes } => {
                 let shown = ticket.clone();
                 let upload = LocalUpload { ticket, chain, file, bytes };
+                let span = tracing::info_span!("write", slice = tracing::field::Empty);
                 let stored = tokio::select! {
                     biased;
                     // Cut off without a message, as at the transfer port.
                     () = context.tickets.revocations().wait_revoked(&shown, &bearer) => return Ok(()),
-                    stored = local_write::store(context, &mut stream, &bearer, upload, stopping) => stored,
+                    stored = Box::pin(local_write::store(context, &mut stream, &bearer, upload, stopping)).instrument(span) => stored,
                 };
                 let reply = match stored {
                     Ok((bytes, digest)) => LocalReply::Stored { bytes, digest },

@@ -58,6 +58,8 @@ pub(super) async fn store(
         return Err(wrong("what is to be appended is sent over the network"));
     }
     let slice = header.slice;
+    tracing::Span::current().record("slice", tracing::field::display(slice));
+    tracing::debug!("a slice begins to arrive from a file of this machine");
     let (turn, writer) = match resume {
         Some(key) => {
             let (turn, writer) = begin_resumable(context, header, PartialKey { user, key }).await?;

@@ -36,6 +36,7 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
+use tracing::Instrument;
 
 use crate::{
     NodeError,
@@ -98,7 +99,10 @@ async fn serve_port(context: Arc<NodeContext>, listener: Listener, connections_m
 async fn converse(context: Arc<NodeContext>, incoming: Incoming, room: Arc<Semaphore>, stopping: ShutdownToken) {
     let peer = incoming.peer();
     let outcome = match incoming.handshake().await {
-        Ok(stream) => answer_requests(&context, stream, &room, &stopping).await,
+        Ok(mut stream) => {
+            stream.count_with(Arc::clone(&context.peers.connections.carried));
+            answer_requests(&context, stream, &room, &stopping).await
+        }
         Err(error) => Err(error.into()),
     };
     if let Err(error) = outcome {
@@ -162,8 +166,10 @@ pub(crate) async fn answer_requests(
             match context.tickets.compute(&bearer, &ticket) {
                 Ok((job, user)) => {
                     stream.send(&TransferReply::Ready).await?;
+                    let span = tracing::info_span!("job", %job);
                     let asker = DriverIdentity { bearer: bearer.clone(), user, job };
-                    let conversation = Box::pin(task::serve_driver(Arc::clone(context), stream, asker, stopping));
+                    let conversation =
+                        Box::pin(task::serve_driver(Arc::clone(context), stream, asker, stopping).instrument(span));
                     return tokio::select! {
                         biased;
                         () = revoked => Ok(()),
@@ -264,6 +270,7 @@ async fn answer(
         TransferRequest::Read { ticket, slice, from, until } => {
             let Some(_turn) = acquire_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
             // Boxed, as below: the largest of the conversations determines the size of all.
+            let span = tracing::info_span!("read", %slice);
             Box::pin(read::read(
                 context,
                 stream,
@@ -271,19 +278,25 @@ async fn answer(
                 open,
                 read::ReadRequest { ticket, slice, range: from..until, pace },
             ))
+            .instrument(span)
             .await
         }
         TransferRequest::Write { ticket, chain } => {
             let Some(_turn) = acquire_write_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
-            Box::pin(write::write(context, stream, bearer, write::WriteRequest { ticket, chain, pace }, stopping)).await
+            let asked = write::WriteRequest { ticket, chain, pace };
+            // Which slice it is, the ticket says once it is checked.
+            let span = tracing::info_span!("write", slice = tracing::field::Empty);
+            Box::pin(write::write(context, stream, bearer, asked, stopping)).instrument(span).await
         }
         TransferRequest::Piece { ticket, piece, bytes } => {
             let Some(_turn) = acquire_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
-            Box::pin(piece::piece(context, stream, bearer, &ticket, piece, bytes)).await
+            let span = tracing::info_span!("piece", job = %piece.bucket.job);
+            Box::pin(piece::piece(context, stream, bearer, &ticket, piece, bytes)).instrument(span).await
         }
         TransferRequest::Verify { ticket, slice } => {
             let Some(_turn) = acquire_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
-            Box::pin(verify::verify(context, stream, bearer, &ticket, slice)).await
+            let span = tracing::info_span!("verify", %slice);
+            Box::pin(verify::verify(context, stream, bearer, &ticket, slice)).instrument(span).await
         }
         TransferRequest::ListFiles { ticket, folder, after } => {
             Box::pin(import_request::list(context, stream, bearer, &ticket, folder, after)).await

@@ -59,6 +59,8 @@ pub(super) async fn write(
     };
     let WriteGrant { header, user, resume, base, .. } = grant;
     let slice = header.slice;
+    tracing::Span::current().record("slice", tracing::field::display(slice));
+    tracing::debug!(from = bearer.from(), "a slice begins to arrive");
     // Another node pays for what it sends.
     let far = if bearer.is_role() { None } else { remote_site(bearer, &ticket) };
     let priority = pace.priority;
@@ -187,6 +189,7 @@ pub(super) async fn finish(
     writer: SliceWriter,
     claim: WriteClaim,
 ) -> Result<(u64, Digest), NodeError> {
+    tracing::debug!(bytes = writer.bytes(), "a slice has arrived");
     let store = Arc::clone(&context.storage.slices);
     let finished = blocking("finishing a slice", move || {
         let metadata = writer.finish(None)?;

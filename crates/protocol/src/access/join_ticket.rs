@@ -116,13 +116,20 @@ impl fmt::Debug for TicketSecret {
     }
 }
 
-impl fmt::Display for MachineKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl MachineKind {
+    /// Its name, for people and programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
             Self::Node => "node",
             Self::Master => "master",
             Self::Security => "security",
-        })
+        }
+    }
+}
+
+impl fmt::Display for MachineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -16,9 +16,9 @@ use super::{
         AbandonRequest, AccountsRequest, AclRequest, AdmissionVerb, AdmitJobRequest, AuditQuestion, CancelJobRequest,
         CommitRequest, ConfirmClockRequest, CopiesRequest, DetachJobRequest, EmptyTrashRequest, FamilyRequest,
         HealthRequest, HistoryRequest, ImportRequest, JobRequest, JobsRequest, ListRequest, LocateRequest,
-        LogoutRequest, MakeFolderRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest,
-        RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
-        SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest, requests,
+        LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
+        RebuildRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
+        SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest, WorkRequest, requests,
     },
 };
 
@@ -72,6 +72,8 @@ requests! {
         History(HistoryRequest),
         ConfirmClock(ConfirmClockRequest),
         Once(OnceRequest),
+        Work(WorkRequest),
+        Metrics(MetricsRequest),
     }
 }
 

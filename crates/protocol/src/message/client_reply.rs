@@ -18,6 +18,7 @@ use crate::{
         history::{JobHistory, NodeMarks},
         node_master::LinkUse,
         rebuild::RebuildStatus,
+        work::WorkPage,
     },
     sandbox::SandboxLayer,
     ticket::SignedTicket,
@@ -81,6 +82,10 @@ pub enum ClientReply {
     Audit(AuditReply),
     /// What became of a job's attempts.
     History(JobHistory),
+    /// A page of background work.
+    Work(WorkPage),
+    /// What a role counts, in the text format of Prometheus.
+    Metrics(String),
 }
 
 /// What an entry says about its copies, lifetime and quota.

@@ -75,6 +75,28 @@ pub enum SecurityRequest {
     Health,
     /// Which machines are struck off: [`SecurityReply::StruckOff`].
     StruckOff,
+    /// What the security server counts, in the text format of Prometheus: [`SecurityReply::Metrics`].
+    Metrics,
+}
+
+impl SecurityRequest {
+    /// Its name, for metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CheckUser { .. } => "open-session",
+            Self::CheckNode { .. } => "join",
+            Self::Accounts { .. } => "accounts",
+            Self::Login { .. } => "log-in",
+            Self::Changes(_) => "changes",
+            Self::Recheck(_) => "recheck",
+            Self::Admission(_) => "admission",
+            Self::Device { .. } => "log-in-with-browser",
+            Self::Audit(_) => "audit",
+            Self::Health => "health",
+            Self::StruckOff => "struck-off",
+            Self::Metrics => "metrics",
+        }
+    }
 }
 
 /// What the security server answers.
@@ -104,6 +126,8 @@ pub enum SecurityReply {
     Health(Vec<String>),
     /// All machines that are struck off and have a certificate that has not expired.
     StruckOff(Vec<NodeId>),
+    /// What it counts.
+    Metrics(String),
 }
 
 /// What the security server is asked about machines.

@@ -19,6 +19,7 @@ pub mod rebuild;
 pub mod request;
 pub mod spe;
 pub mod transfer;
+pub mod work;
 
 #[cfg(test)]
 mod vectors;

@@ -13,6 +13,7 @@ use crate::{
         audit::RefusedTickets,
         client_reply::{DriverKey, Source},
         rebuild::{MirrorKey, MirrorPosition, MirrorRow, MirrorUpdate},
+        work::WorkItem,
     },
     sandbox::SandboxLayer,
     ticket::{TicketFault, TicketKeys},
@@ -65,6 +66,8 @@ pub enum Order {
     Drive(DriveOrder),
     /// These machines were struck off, and no others: a peer that shows a certificate of theirs is refused and cut off.
     StruckOff(Vec<NodeId>),
+    /// Say what you count: [`Ack::Metrics`].
+    ReadMetrics,
 }
 
 /// See [`Order::Drive`].
@@ -220,6 +223,9 @@ pub enum Report {
     /// small rows with this position; `None` where no master was. If a node sends this before no page,
     /// [`MirrorPosition`](Self::MirrorPosition) holds for all.
     DisksSeen(Option<MirrorPosition>),
+    /// The node's background work, all of it; at most [`WORK_ITEMS_MAX`](super::work::WORK_ITEMS_MAX). Sent after joining
+    /// and every [`WORK_REPORT_SECONDS`](super::work::WORK_REPORT_SECONDS).
+    Work(Vec<WorkItem>),
 }
 
 /// A slice that is being written, under a lease of the master.
@@ -295,4 +301,6 @@ pub enum Ack {
     Done,
     /// No, and why.
     Refused(Refusal),
+    /// What the node counts, in the text format of Prometheus.
+    Metrics(String),
 }

@@ -8,6 +8,7 @@ mod audit_requests;
 mod cluster_requests;
 mod job_requests;
 mod name_requests;
+mod observation_requests;
 mod once;
 mod rebuild_requests;
 mod trash_requests;
@@ -41,6 +42,7 @@ pub use self::{
         CopiesRequest, ListRequest, LocateRequest, MakeFolderRequest, PolicyRequest, RemoveRequest, RenameRequest,
         SetPolicyRequest, StatRequest, UsageRequest,
     },
+    observation_requests::{MetricsRequest, MetricsSource, WorkRequest},
     once::{OnceRequest, RequestId},
     rebuild_requests::{
         DismissRequest, FinishRebuildRequest, ForgetNodeRequest, RebuildRequest, RebuildStatusRequest, RecoverRequest,

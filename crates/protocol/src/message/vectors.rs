@@ -49,10 +49,11 @@ use crate::{
             AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
             DetachJobRequest, DismissRequest, EmptyTrashRequest, FinishRebuildRequest, ForgetNodeRequest,
             GetAclRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest, LocateRequest,
-            LogoutRequest, MakeFolderRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
-            RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
-            RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest,
-            UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
+            LogoutRequest, MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest,
+            QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest, RenewRequest,
+            ReportJobRequest, RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
+            TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
+            WorkRequest,
         },
     },
     sandbox::SandboxLayer,
@@ -131,6 +132,7 @@ mod login;
 mod reasons;
 mod spe;
 mod tickets;
+mod work;
 
 #[test]
 fn the_requests_of_a_client_have_their_bytes() {
@@ -211,6 +213,8 @@ fn the_requests_of_a_client_have_their_bytes() {
             id: RequestId(7),
             request: Box::new(ClientRequest::Stat(StatRequest(path()))),
         }),
+        "work": ClientRequest::Work(_) => ClientRequest::Work(WorkRequest { after: Some(node()) }),
+        "metrics": ClientRequest::Metrics(_) => ClientRequest::Metrics(MetricsRequest { of: MetricsSource::Node(node()) }),
     });
     compare!(vectors, RebuildRequest {
         "status": RebuildRequest::Status(_) => RebuildRequest::Status(RebuildStatusRequest { after: None }),
@@ -312,6 +316,8 @@ fn the_replies_to_a_client_have_their_bytes() {
         "admission": ClientReply::Admission(_) => ClientReply::Admission(AdmissionReply::Done),
         "audit": ClientReply::Audit(_) => ClientReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
         "history": ClientReply::History(_) => ClientReply::History(history::history()),
+        "work": ClientReply::Work(_) => ClientReply::Work(work::page()),
+        "metrics": ClientReply::Metrics(_) => ClientReply::Metrics("# EOF\n".into()),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,
@@ -353,6 +359,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
             Order::LinkShares(vec![LinkShare { site: "jhu".into(), rate_bytes_per_second: 1 << 20 }]),
         "ticket-keys": Order::TicketKeys(_) => Order::TicketKeys(TicketKeys { current: [9; 32], next: [10; 32] }),
         "struck-off": Order::StruckOff(_) => Order::StruckOff(vec![node()]),
+        "read-metrics": Order::ReadMetrics => Order::ReadMetrics,
     });
     compare!(vectors, MirrorBase {
         "change": MirrorBase::Change(_) => MirrorBase::Change(300),
@@ -391,10 +398,12 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "arriving": Report::IncomingWrite(_) =>
             Report::IncomingWrite(vec![IncomingWrite { slice: slice(), bytes: 1 << 30, at_work: true }]),
         "disks-seen": Report::DisksSeen(_) => Report::DisksSeen(Some(kept_mark())),
+        "work": Report::Work(_) => Report::Work(vec![work::item()]),
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,
         "refused": Ack::Refused(_) => Ack::Refused(refusal(Reason::Failed)),
+        "metrics": Ack::Metrics(_) => Ack::Metrics("# EOF\n".into()),
     });
     vectors.finish();
 }

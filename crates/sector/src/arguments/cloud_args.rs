@@ -147,6 +147,13 @@ pub(crate) struct RemoveNode {
 }
 
 #[derive(Clone, Debug, Args)]
+pub(crate) struct Metrics {
+    /// `master`, `security`, or a node
+    #[arg(value_name = "ROLE|NODE", default_value = "master")]
+    pub(crate) of: String,
+}
+
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Rebalance {
     /// Only show what would move
     #[arg(long)]

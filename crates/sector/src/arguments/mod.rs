@@ -25,8 +25,8 @@ pub(crate) use admission_args::{
 pub(crate) use audit_args::{AuditCommand, AuditShow};
 pub(crate) use backup_args::{Backup, Restore};
 pub(crate) use cloud_args::{
-    Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Node, NodeVerb, Rebalance,
-    Rebuild, RemoveNode, Role, TopologyVerb, Up,
+    Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Metrics, Node, NodeVerb,
+    Rebalance, Rebuild, RemoveNode, Role, TopologyVerb, Up,
 };
 pub(crate) use file_args::{
     Cat, Check, Cp, Get, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
@@ -81,6 +81,12 @@ pub(crate) enum Command {
     /// Is the cloud well, and what to do if not
     #[command(after_help = "Example: sector health")]
     Health,
+    /// All background work of the cloud: how far it is, and what went wrong last
+    #[command(after_help = "Example: sector work")]
+    Work,
+    /// What a role counts, in the text format of Prometheus
+    #[command(after_help = "Example: sector metrics node-1")]
+    Metrics(Metrics),
     /// What of this machine will hurt a cloud, and how to mend it
     #[command(after_help = "Example: sector doctor /mnt/disk1 /mnt/disk2")]
     Doctor(Doctor),

@@ -18,6 +18,7 @@ mod inspect;
 pub(crate) mod jobs;
 mod listing;
 mod login;
+mod metrics;
 mod node;
 mod nodes;
 mod password_input;
@@ -32,6 +33,7 @@ mod transfer;
 mod transfer_limit;
 mod trash;
 mod udf;
+mod work;
 
 use client::Client;
 use terminal::{failure::Failure, interrupted, session};
@@ -118,6 +120,8 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Rebalance(rebalance) => node::rebalance(cloud, rebalance, global).await,
         Command::Topology(verb) => topology::run(cloud, verb, global).await,
         Command::Health => nodes::health(cloud, global).await,
+        Command::Metrics(asked) => metrics::run(cloud, &asked, global).await,
+        Command::Work => work::run(cloud, global).await,
         Command::Put(put) => files::put(&transfer_limit::throttled(cloud, &put.transfer_limit)?, put, global).await,
         Command::Get(get) => files::get(&transfer_limit::throttled(cloud, &get.transfer_limit)?, get, global).await,
         Command::Cat(cat) => files::cat(cloud, &cat).await,

@@ -92,6 +92,11 @@ pub enum SecurityAction {
         /// The writes, in this order.
         records: Vec<AuditWrite>,
     },
+    /// Say what the security server counts; then complete with [`SecurityCompletion::Inspected`].
+    ReadMetrics {
+        /// The caller.
+        caller: SecurityCaller,
+    },
     /// Answer this question from the files of the audit record, off the hot path; then complete with
     /// [`SecurityCompletion::Inspected`].
     Inspect {

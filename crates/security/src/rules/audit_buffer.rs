@@ -217,7 +217,8 @@ pub(super) fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
         | SecurityRequest::Changes(_)
         | SecurityRequest::Recheck(_)
         | SecurityRequest::Health
-        | SecurityRequest::StruckOff => return None,
+        | SecurityRequest::StruckOff
+        | SecurityRequest::Metrics => return None,
         // Recorded where it is handled: not only masters send these.
         SecurityRequest::Admission(_) => return None,
     };

@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use daemon::group_commit::GroupCommit;
+use daemon::{
+    group_commit::GroupCommit,
+    metrics::{LabelCounts, Readings, definitions},
+};
 use net::clock::Clock;
 use protocol::message::master_security::{SecurityReply, SecurityRequest};
 use store::{Journal, RowChange, StoreError};
@@ -36,7 +39,9 @@ pub(crate) struct ServerLoop {
     providers: Providers,
     audit: AuditWriter,
     /// Bounded by the connections: each waits for its reply before it asks again.
-    callers: BTreeMap<SecurityCaller, oneshot::Sender<SecurityReply>>,
+    callers: BTreeMap<SecurityCaller, Caller>,
+    questions: LabelCounts,
+    certificates: LabelCounts,
     /// Comparisons, hashes and questions to providers under way; the rules bound them.
     work: JoinSet<SecurityCompletion>,
 }
@@ -71,6 +76,8 @@ impl ServerLoop {
             providers,
             audit: record,
             callers: BTreeMap::new(),
+            questions: LabelCounts::default(),
+            certificates: LabelCounts::default(),
             work: JoinSet::new(),
         }
     }
@@ -114,7 +121,7 @@ impl ServerLoop {
     fn handle_event(&mut self, caller: SecurityCaller, ask: ServerEvent) {
         match ask {
             ServerEvent::Question { connection, request, reply } => {
-                self.callers.insert(caller, reply);
+                self.callers.insert(caller, Caller { question: request.name(), reply });
                 self.security.handle_question(self.clock.now(), caller, connection, request);
             }
             ServerEvent::IsServer { fingerprint, reply } => {
@@ -122,7 +129,7 @@ impl ServerLoop {
                 let _ = reply.send(self.security.is_server(fingerprint));
             }
             ServerEvent::OwnCertificate { certificate, reply } => {
-                self.callers.insert(caller, reply);
+                self.callers.insert(caller, Caller { question: "own-certificate", reply });
                 self.security.renew_own(caller, certificate);
             }
         }
@@ -139,14 +146,20 @@ impl ServerLoop {
                 SecurityAction::HangUp { caller } => drop(self.callers.remove(&caller)),
                 SecurityAction::Issue { check, name, kind, key } => {
                     let issued = self.signer.issue(&name, kind, &key);
+                    let outcome = issued.as_ref().map_or("failed", |_| "done");
+                    self.certificates.count(kind.as_str(), outcome);
                     self.handle_completion(SecurityCompletion::Issued { check, issued });
                 }
-                SecurityAction::Answer { caller, reply } => answer(self.callers.remove(&caller), reply),
+                SecurityAction::Answer { caller, reply } => self.answer(caller, reply),
                 SecurityAction::Save { batch, changes } => self.journal.push(batch, changes),
                 SecurityAction::Record { record, records } => self.audit.begin(record, records)?,
                 SecurityAction::Inspect { caller, request } => {
                     let reading = self.audit.inspect(request);
                     self.work.spawn(async move { SecurityCompletion::Inspected { caller, reply: reading.await } });
+                }
+                SecurityAction::ReadMetrics { caller } => {
+                    let reply = SecurityReply::Metrics(self.metrics());
+                    self.handle_completion(SecurityCompletion::Inspected { caller, reply });
                 }
                 SecurityAction::Verify { check, verification } => {
                     // A comparison that panics proves nothing, and must not leave its caller without an answer.
@@ -170,14 +183,34 @@ impl ServerLoop {
         self.journal.begin();
         Ok(())
     }
+
+    fn answer(&mut self, caller: SecurityCaller, reply: SecurityReply) {
+        let refusal = match &reply {
+            SecurityReply::Refused(refusal) => Some(refusal),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            tracing::info!(%refusal, "refused");
+        }
+        if let Some(caller) = self.callers.remove(&caller) {
+            self.questions.count(caller.question, refusal.map_or("done", |refusal| refusal.status().as_str()));
+            // Who asked may have gone; then nobody misses the reply.
+            let _ = caller.reply.send(reply);
+        }
+    }
+
+    /// All that the security server counts, as text.
+    fn metrics(&self) -> String {
+        let mut readings = Readings::default();
+        self.questions.read(&definitions::SECURITY_QUESTIONS, &mut readings);
+        self.certificates.read(&definitions::SECURITY_CERTIFICATES, &mut readings);
+        self.journal.read(&mut readings);
+        readings.encode()
+    }
 }
 
-fn answer(caller: Option<oneshot::Sender<SecurityReply>>, reply: SecurityReply) {
-    if let SecurityReply::Refused(refusal) = &reply {
-        tracing::info!(%refusal, "refused");
-    }
-    if let Some(caller) = caller {
-        // Who asked may have gone; then nobody misses the reply.
-        let _ = caller.send(reply);
-    }
+/// Whoever waits for an answer, and what was asked.
+struct Caller {
+    question: &'static str,
+    reply: oneshot::Sender<SecurityReply>,
 }

@@ -215,6 +215,11 @@ impl Namespace {
         self.items.find(id).map_or_else(Usage::default, |slot| self.items.subtree_usage(slot).usage())
     }
 
+    /// The same for all names.
+    pub(crate) fn whole_usage(&self) -> Usage {
+        self.items.subtree_usage(self.root).usage()
+    }
+
     /// Memory that all names take, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.items.memory_bytes()

@@ -10,6 +10,7 @@ use protocol::{
         cluster::Membership,
         master_security::HeldSession,
         node_master::DriveOrder,
+        work::WorkFault,
     },
 };
 
@@ -99,7 +100,10 @@ impl Master {
         }
         let Some(job) = self.jobs.table.get_mut(id) else { return false };
         job.last_report = now.monotonic;
-        job.record.driver = Some(node.clone());
+        if let Some(silent) = job.record.driver.replace(node.clone()) {
+            let fault = format!("the driver at node {silent} was not heard of");
+            job.driver_fault = Some(WorkFault::new(now.unix_millis, &fault));
+        }
         if let Some(detached) = &mut job.detached {
             detached.drivers += 1;
             detached.failed_starts = if detached.is_heard { 0 } else { detached.failed_starts + 1 };

@@ -62,6 +62,7 @@ impl Master {
             driver: None,
         };
         let id = record.job;
+        tracing::debug!(job = %id, "a job is admitted");
         self.note_job(now, by.user.as_str(), "begin job", id.to_string(), record.title.clone());
         let links = self.links_of_jobs();
         let reply = ClientReply::Admitted(Admitted { links, ..self.admitted(now, client, &record) });
@@ -111,6 +112,7 @@ impl Master {
             return Ok(Some(ClientReply::Admitted(self.admitted(now, client, &record))));
         }
         let ended = ClientReply::Admitted(Admitted { job: id, nodes: Vec::new(), links: Vec::new() });
+        tracing::debug!(job = %id, state = ?report.state, "a job has ended");
         let changes = self.jobs.table.end(id, report.state);
         self.note_job(now, by.user.as_str(), "end job", id.to_string(), format!("{:?}", report.state).to_lowercase());
         self.save(now, changes, vec![Effect::Reply(caller, ended), Effect::ForgetJob(id)]);

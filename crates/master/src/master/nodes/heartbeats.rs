@@ -6,6 +6,7 @@ use protocol::{
     message::{
         client_master::NodeState,
         node_master::{Ack, HeldPartial, HeldSlice, HeldState, Report},
+        work::WORK_ITEMS_MAX,
     },
     names::{EVENT_DISK_FAILED, EVENT_NODE_JOINED, EVENT_NODE_LOST, EVENT_SLICE_CORRUPT},
 };
@@ -29,7 +30,7 @@ impl Master {
             Report::Stored(metadata) => self.note_stored(now, key, &metadata),
             Report::ReplicateFailed { slice, refusal, kept_bytes } => {
                 tracing::warn!(%slice, node = %self.fleet.nodes.get(key).id, %refusal, "a copy could not be made");
-                self.fail_copy(now, slice, key, kept_bytes);
+                self.fail_copy(now, slice, key, kept_bytes, &refusal.to_string());
             }
             Report::Corrupt(slice) => self.note_corrupt(now, key, slice),
             Report::Removed(slice) => {
@@ -74,6 +75,10 @@ impl Master {
                 self.note_node_clock(now, node, unix_millis, machine);
             }
             Report::MirrorPosition { position: mark, all_seen } => self.note_mirror_mark(now, key, mark, all_seen),
+            Report::Work(mut rows) => {
+                rows.truncate(WORK_ITEMS_MAX);
+                self.fleet.nodes.get_mut(key).work = (now.unix_millis, rows);
+            }
             Report::DisksSeen(seen) => self.note_disks_seen(now, key, seen),
             Report::MirrorPage { position: mark, after, rows, last } => {
                 self.note_mirror_page(now, key, mark, after, rows, last)

@@ -6,7 +6,7 @@
 
 use protocol::{
     FileId, Now,
-    message::{node_master::Order, rebuild::MirrorRow},
+    message::{node_master::Order, rebuild::MirrorRow, work::WorkFault},
 };
 use store::RowChange;
 
@@ -81,6 +81,10 @@ impl Master {
     /// Takes a node's answer to an order to keep rows.
     pub(crate) fn note_mirror_ack(&mut self, now: Now, node: NodeKey, is_done: bool) {
         self.log.mirror.note_answer(now.monotonic, node, is_done);
+        if !is_done {
+            let fault = format!("node {} did not take its rows", self.fleet.nodes.get(node).id);
+            self.log.mirror.last_fault = Some(WorkFault::new(now.unix_millis, &fault));
+        }
         // Further pages need not wait for the next tick.
         let has_more = self.log.mirror.peers.get(&node).is_some_and(|peer| peer.pages.is_some());
         if is_done && has_more {

@@ -40,8 +40,11 @@ impl Master {
     pub(crate) fn note_order_finished(&mut self, now: Now, order: OrderId, outcome: OrderOutcome) {
         let Some((node, ordered)) = self.replicas.orders.finish(order) else { return };
         let retry_at = now.monotonic + ORDER_RETRY_AFTER;
+        if let OrderKind::ReadMetrics(to) = ordered {
+            return self.note_node_metrics(to, outcome);
+        }
         let status = match outcome {
-            OrderOutcome::Answered(Ack::Done) => None,
+            OrderOutcome::Answered(Ack::Done | Ack::Metrics(_)) => None,
             OrderOutcome::Answered(Ack::Refused(refusal)) => Some(refusal.status()),
             OrderOutcome::Unanswered => Some(Status::Unavailable),
         };
@@ -57,7 +60,9 @@ impl Master {
             }
             // Success only means begun: the result is reported later.
             (OrderKind::Replicate(_), None) => {}
-            (OrderKind::Replicate(slice), Some(_)) => self.fail_copy(now, slice, node, 0),
+            (OrderKind::Replicate(slice), Some(_)) => {
+                self.fail_copy(now, slice, node, 0, "the node did not take the order");
+            }
             (OrderKind::Forget(job), Some(Status::Unavailable)) => {
                 self.replicas.orders.delay(retry_at, node, QueuedWork::Forget(job));
             }
@@ -80,7 +85,7 @@ impl Master {
             (OrderKind::StruckOff, Some(Status::Unavailable | Status::Failed)) => {
                 self.replicas.orders.delay(retry_at, node, QueuedWork::StruckOff);
             }
-            (OrderKind::StruckOff, _) => {}
+            (OrderKind::StruckOff | OrderKind::ReadMetrics(_), _) => {}
             (OrderKind::ReadMirror, status) => self.note_mirror_read_ack(node, status.is_none()),
         }
     }

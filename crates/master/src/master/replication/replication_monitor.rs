@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use protocol::{Now, SliceId, limits};
+use protocol::{Now, SliceId, limits, message::work::WorkFault};
 
 use crate::{
     Master,
@@ -219,6 +219,7 @@ impl Master {
     pub(crate) fn finish_copy(&mut self, now: Now, slice: SliceId, target: NodeKey) {
         self.fleet.rebalance.wake();
         let Some(copying) = self.end_copy(slice, target) else { return };
+        self.replicas.queue.copies_made += 1;
         if copying.share.is_none() {
             let took = now.monotonic.saturating_sub(copying.started_at);
             self.fleet.nodes.get_mut(target).note_rate(copying.bytes, took);
@@ -227,8 +228,10 @@ impl Master {
 
     /// Notes that a copy could not be made; it is tried again a little later, elsewhere if possible. If the target has
     /// kept a part of it, it is tried there, from another node.
-    pub(crate) fn fail_copy(&mut self, now: Now, slice: SliceId, target: NodeKey, kept_bytes: u64) {
+    pub(crate) fn fail_copy(&mut self, now: Now, slice: SliceId, target: NodeKey, kept_bytes: u64, why: &str) {
         let Some(copying) = self.end_copy(slice, target) else { return };
+        let fault = format!("slice {slice} was not copied to node {}: {why}", self.fleet.nodes.get(target).id);
+        self.replicas.queue.last_fault = Some(WorkFault::new(now.unix_millis, &fault));
         let (shunned, part) = match kept_bytes {
             0 => (vec![copying.source, target], None),
             _ => (vec![copying.source], Some(target)),
@@ -239,7 +242,7 @@ impl Master {
     /// Retries copies put off after a failure, and gives up copies that were not heard of.
     pub(crate) fn retry_failed_copies(&mut self, now: Now) {
         for (slice, target) in self.replicas.queue.copies_where(|_, copying| copying.deadline <= now.monotonic) {
-            self.fail_copy(now, slice, target, 0);
+            self.fail_copy(now, slice, target, 0, "nothing was heard of it for too long");
         }
         while let Some(slice) = self.replicas.queue.pop_retry(now.monotonic) {
             match self.writes.leases.of_slice(slice) {

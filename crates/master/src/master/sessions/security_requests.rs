@@ -81,6 +81,7 @@ impl Master {
             Ok(SecurityReply::Accounts(reply)) => ClientReply::Accounts(reply),
             Ok(SecurityReply::Admission(reply)) => ClientReply::Admission(reply),
             Ok(SecurityReply::Audit(reply)) => ClientReply::Audit(reply),
+            Ok(SecurityReply::Metrics(text)) => ClientReply::Metrics(text),
             Ok(SecurityReply::Refused(refusal)) | Err(refusal) => ClientReply::Refused(refusal),
             Ok(_) => {
                 let message = "the security server answered another question than was asked; see its log";

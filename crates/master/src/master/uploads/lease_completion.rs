@@ -213,8 +213,9 @@ impl Master {
         let Some(lease) = self.take_lease(id) else { return };
         let Some(commit) = lease.commit else { return };
         match self.put_written(now, &lease, commit.written) {
-            Ok(()) => {}
+            Ok(()) => tracing::debug!(slice = %lease.header.slice, "a slice is published"),
             Err(refusal) => {
+                tracing::debug!(slice = %lease.header.slice, %refusal, "a slice is not published");
                 self.reconcile_slice(now, lease.header.slice);
                 self.reply_saved(commit.caller, ClientReply::Refused(refusal));
             }

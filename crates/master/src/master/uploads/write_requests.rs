@@ -114,6 +114,7 @@ impl Master {
             stored: BTreeMap::new(),
             commit: None,
         });
+        tracing::debug!(%slice, lease = %id, node = %target.node, "a write may begin");
         Ok(ClientReply::Created(Created { lease: id, slice, target, chain, base_bytes }))
     }
 

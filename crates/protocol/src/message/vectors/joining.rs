@@ -88,6 +88,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
         "audit": SecurityRequest::Audit(_) => SecurityRequest::Audit(audit::batch()),
         "health": SecurityRequest::Health => SecurityRequest::Health,
         "struck-off": SecurityRequest::StruckOff => SecurityRequest::StruckOff,
+        "metrics": SecurityRequest::Metrics => SecurityRequest::Metrics,
     });
     let changes = AccountChanges { cursor: ChangeCursor { epoch: 5, number: 7 }, users: Some(vec![user()]) };
     compare!(vectors, SecurityReply {
@@ -103,6 +104,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
         "audit": SecurityReply::Audit(_) => SecurityReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
         "health": SecurityReply::Health(_) => SecurityReply::Health(vec!["the disk is full".into()]),
         "struck-off": SecurityReply::StruckOff(_) => SecurityReply::StruckOff(vec![node()]),
+        "metrics": SecurityReply::Metrics(_) => SecurityReply::Metrics("# EOF\n".into()),
     });
     vectors.finish();
 }

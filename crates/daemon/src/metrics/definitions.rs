@@ -1,0 +1,409 @@
+//! All metrics, in one place: names, units, labels, help. `docs/metrics.md` is made from this table. A name is stable:
+//! it is never removed or given another meaning except with a major version.
+
+use super::metric::{
+    Metric,
+    MetricKind::{Counter, Gauge},
+    MetricRole::{Master, Node, Security},
+    MetricUnit::{Bytes, Seconds},
+};
+
+/// All of them, in the order of the page.
+pub static METRICS: &[&Metric] = &[
+    &MASTER_REQUESTS,
+    &MASTER_SESSIONS,
+    &MASTER_LEASES,
+    &MASTER_NAMES,
+    &MASTER_FILES,
+    &MASTER_FILES_UNHEALTHY,
+    &MASTER_CORRUPT_COPIES,
+    &MASTER_COPIES_MADE,
+    &MASTER_COPIES_RUNNING,
+    &MASTER_ORDERS,
+    &MASTER_NODES,
+    &MASTER_JOBS_RUNNING,
+    &MASTER_TRASH_ENTRIES,
+    &MASTER_AUDIT_WAITING,
+    &MASTER_REBUILD_RUNNING,
+    &MASTER_REBUILD_NODES_MISSING,
+    &JOURNAL_SAVES,
+    &JOURNAL_SAVE_SECONDS,
+    &JOURNAL_ROWS,
+    &WORK_FAILING,
+    &GMP_MESSAGES,
+    &GMP_DATAGRAMS_DROPPED,
+    &GMP_DATAGRAMS_RETRANSMITTED,
+    &NODE_CARRIED,
+    &NODE_TRANSFERS,
+    &NODE_SPES,
+    &NODE_SLICES,
+    &NODE_DISKS,
+    &NODE_DISK_USED,
+    &NODE_DISK_FREE,
+    &NODE_SCRUB_CHECKED,
+    &NODE_SCRUB_TOTAL,
+    &NODE_SCRUB_CORRUPT,
+    &NODE_TICKETS_REFUSED,
+    &SECURITY_QUESTIONS,
+    &SECURITY_CERTIFICATES,
+];
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_REQUESTS: Metric = Metric {
+    name: "sector_master_requests_total",
+    kind: Counter,
+    unit: None,
+    labels: &["request", "outcome"],
+    help: "Requests of clients that were answered, by name; the outcome is `done` or the kind of refusal.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_SESSIONS: Metric = Metric {
+    name: "sector_master_sessions",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Sessions of clients that are open.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_LEASES: Metric = Metric {
+    name: "sector_master_leases",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Files that clients are writing.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_NAMES: Metric = Metric {
+    name: "sector_master_names",
+    kind: Gauge,
+    unit: None,
+    labels: &["kind"],
+    help: "Files and folders that have a name.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_FILES: Metric = Metric {
+    name: "sector_master_files_bytes",
+    kind: Gauge,
+    unit: Some(Bytes),
+    labels: &[],
+    help: "Bytes of all files, each counted once.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_FILES_UNHEALTHY: Metric = Metric {
+    name: "sector_master_files_unhealthy",
+    kind: Gauge,
+    unit: None,
+    labels: &["problem"],
+    help: "Files with fewer copies than wanted, without any, with misplaced ones, or that want more than there are nodes for.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_CORRUPT_COPIES: Metric = Metric {
+    name: "sector_master_corrupt_copies",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Copies found corrupt and not yet replaced.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_COPIES_MADE: Metric = Metric {
+    name: "sector_master_copies_made_total",
+    kind: Counter,
+    unit: None,
+    labels: &[],
+    help: "Copies that nodes have made for repair, drain and rebalance.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_COPIES_RUNNING: Metric = Metric {
+    name: "sector_master_copies_running",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Copies that nodes are making.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_ORDERS: Metric = Metric {
+    name: "sector_master_orders",
+    kind: Gauge,
+    unit: None,
+    labels: &["state"],
+    help: "Orders to nodes that are under way, and work that waits to become one.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_NODES: Metric = Metric {
+    name: "sector_master_nodes",
+    kind: Gauge,
+    unit: None,
+    labels: &["state"],
+    help: "Nodes of the cloud, by state.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_JOBS_RUNNING: Metric = Metric {
+    name: "sector_master_jobs_running",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Sphere jobs that run.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_TRASH_ENTRIES: Metric = Metric {
+    name: "sector_master_trash_entries",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Removed entries that can be restored.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_AUDIT_WAITING: Metric = Metric {
+    name: "sector_master_audit_waiting",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Events that wait to be taken to the audit record.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_REBUILD_RUNNING: Metric = Metric {
+    name: "sector_master_rebuild_running",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "1 while the names are put together after a lost journal, else 0.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_REBUILD_NODES_MISSING: Metric = Metric {
+    name: "sector_master_rebuild_nodes_missing",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Nodes that a rebuild still waits for.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static JOURNAL_SAVES: Metric = Metric {
+    name: "sector_journal_saves_total",
+    kind: Counter,
+    unit: None,
+    labels: &[],
+    help: "Transactions that were written to the journal and synced.",
+    roles: &[Master, Security],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static JOURNAL_SAVE_SECONDS: Metric = Metric {
+    name: "sector_journal_save_seconds_total",
+    kind: Counter,
+    unit: Some(Seconds),
+    labels: &[],
+    help: "Time that these transactions took.",
+    roles: &[Master, Security],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static JOURNAL_ROWS: Metric = Metric {
+    name: "sector_journal_rows_total",
+    kind: Counter,
+    unit: None,
+    labels: &[],
+    help: "Rows in these transactions.",
+    roles: &[Master, Security],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static WORK_FAILING: Metric = Metric {
+    name: "sector_work_stuck",
+    kind: Gauge,
+    unit: None,
+    labels: &["work"],
+    help: "Pieces of background work that fail or are blocked; `sector work` says why.",
+    roles: &[Master, Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static GMP_MESSAGES: Metric = Metric {
+    name: "sector_gmp_messages_total",
+    kind: Counter,
+    unit: None,
+    labels: &["direction"],
+    help: "Messages sent to, and received from, clients, nodes or the master.",
+    roles: &[Master, Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static GMP_DATAGRAMS_DROPPED: Metric = Metric {
+    name: "sector_gmp_datagrams_dropped_total",
+    kind: Counter,
+    unit: None,
+    labels: &[],
+    help: "Datagrams that were dropped: foreign, replayed, incomplete, or with a wrong seal.",
+    roles: &[Master, Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static GMP_DATAGRAMS_RETRANSMITTED: Metric = Metric {
+    name: "sector_gmp_datagrams_retransmitted_total",
+    kind: Counter,
+    unit: None,
+    labels: &[],
+    help: "Datagrams sent again because no acknowledgement came.",
+    roles: &[Master, Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_CARRIED: Metric = Metric {
+    name: "sector_node_carried_bytes_total",
+    kind: Counter,
+    unit: Some(Bytes),
+    labels: &["carrier", "direction"],
+    help: "Bytes of files and results that passed the transfer port; reads through a passed descriptor are not among them.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_TRANSFERS: Metric = Metric {
+    name: "sector_node_transfers",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Transfers of files and results that are under way.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_SPES: Metric = Metric {
+    name: "sector_node_spes",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "SPEs that work on a task.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_SLICES: Metric = Metric {
+    name: "sector_node_slices",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Slices on the node's disks.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_DISKS: Metric = Metric {
+    name: "sector_node_disks",
+    kind: Gauge,
+    unit: None,
+    labels: &["state"],
+    help: "The node's disks, by state.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_DISK_USED: Metric = Metric {
+    name: "sector_node_disk_used_bytes",
+    kind: Gauge,
+    unit: Some(Bytes),
+    labels: &["disk"],
+    help: "Bytes that slices take on a disk; disks are numbered as in the settings, from 1.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_DISK_FREE: Metric = Metric {
+    name: "sector_node_disk_free_bytes",
+    kind: Gauge,
+    unit: Some(Bytes),
+    labels: &["disk"],
+    help: "Bytes that a disk can still take, above what is kept free.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_SCRUB_CHECKED: Metric = Metric {
+    name: "sector_node_scrub_checked_bytes",
+    kind: Gauge,
+    unit: Some(Bytes),
+    labels: &["disk"],
+    help: "Bytes that the present pass of the scrub, or the last one, has read.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_SCRUB_TOTAL: Metric = Metric {
+    name: "sector_node_scrub_total_bytes",
+    kind: Gauge,
+    unit: Some(Bytes),
+    labels: &["disk"],
+    help: "Bytes that this pass reads in all.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_SCRUB_CORRUPT: Metric = Metric {
+    name: "sector_node_scrub_corrupt",
+    kind: Gauge,
+    unit: None,
+    labels: &["disk"],
+    help: "Damaged slices that this pass has found.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_TICKETS_REFUSED: Metric = Metric {
+    name: "sector_node_tickets_refused_total",
+    kind: Counter,
+    unit: None,
+    labels: &["fault"],
+    help: "Tickets that the node has refused, by fault.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static SECURITY_QUESTIONS: Metric = Metric {
+    name: "sector_security_questions_total",
+    kind: Counter,
+    unit: None,
+    labels: &["question", "outcome"],
+    help: "Questions that were answered; logins are `open-session` (at a master) and `log-in`. The outcome is `done` or the kind of refusal.",
+    roles: &[Security],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static SECURITY_CERTIFICATES: Metric = Metric {
+    name: "sector_security_certificates_total",
+    kind: Counter,
+    unit: None,
+    labels: &["kind", "outcome"],
+    help: "Certificates that the authority was asked for, by the kind of machine.",
+    roles: &[Security],
+};

@@ -1,0 +1,88 @@
+//! What the node counts, read at the moment of the question. Serves `sector metrics`. It never changes anything, and
+//! the rules know nothing of it.
+
+use daemon::metrics::{Readings, definitions as metric};
+use net::messenger::Messenger;
+use protocol::{
+    disk::{DiskState, DiskStatus},
+    message::work::WorkItem,
+};
+
+use crate::node_context::NodeContext;
+
+/// All that the node counts, as text. `disks` were measured off the network's threads.
+pub(super) fn text(
+    context: &NodeContext,
+    messenger: &Messenger,
+    work: &[WorkItem],
+    slices: u64,
+    disks: &[DiskStatus],
+) -> String {
+    let mut readings = Readings::default();
+    for (carrier, sent, received) in context.peers.connections.carried.by_carrier() {
+        readings.set_of(&metric::NODE_CARRIED, &[carrier, "sent"], sent);
+        readings.set_of(&metric::NODE_CARRIED, &[carrier, "received"], received);
+    }
+    readings.set(&metric::NODE_TRANSFERS, u64::from(context.limits.transfers_running.value()));
+    readings.set(&metric::NODE_SPES, u64::from(context.spes.running.value()));
+    readings.set(&metric::NODE_SLICES, slices);
+    read_disks(disks, &mut readings);
+    readings.declare(&metric::NODE_TICKETS_REFUSED);
+    for (fault, count) in context.tickets.refused() {
+        readings.set_of(&metric::NODE_TICKETS_REFUSED, &[fault.as_str()], count);
+    }
+    readings.set_work(work);
+    let counters = messenger.counts();
+    readings.set_of(&metric::GMP_MESSAGES, &["sent"], counters.messages_sent);
+    readings.set_of(&metric::GMP_MESSAGES, &["received"], counters.messages_received);
+    readings.set(&metric::GMP_DATAGRAMS_DROPPED, counters.datagrams_dropped);
+    readings.set(&metric::GMP_DATAGRAMS_RETRANSMITTED, counters.datagrams_retransmitted);
+    readings.encode()
+}
+
+fn read_disks(disks: &[DiskStatus], readings: &mut Readings) {
+    for (state, name) in [(DiskState::Ok, "ok"), (DiskState::Failed, "failed"), (DiskState::Missing, "missing")] {
+        let count = disks.iter().filter(|disk| disk.state == state).count() as u64;
+        readings.set_of(&metric::NODE_DISKS, &[name], count);
+    }
+    let [used, free] = [&metric::NODE_DISK_USED, &metric::NODE_DISK_FREE];
+    let [checked, total, corrupt] =
+        [&metric::NODE_SCRUB_CHECKED, &metric::NODE_SCRUB_TOTAL, &metric::NODE_SCRUB_CORRUPT];
+    [used, free, checked, total, corrupt].into_iter().for_each(|of_disks| readings.declare(of_disks));
+    for (index, disk) in disks.iter().enumerate() {
+        // By number: a folder's name may say more than an operator wants to show.
+        let number = (index + 1).to_string();
+        readings.set_of(used, &[number.as_str()], disk.used_bytes);
+        readings.set_of(free, &[number.as_str()], disk.free_bytes);
+        if let Some(scrub) = &disk.scrub {
+            readings.set_of(checked, &[number.as_str()], scrub.checked_bytes);
+            readings.set_of(total, &[number.as_str()], scrub.total_bytes);
+            readings.set_of(corrupt, &[number.as_str()], scrub.corrupt);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
+    use daemon::metrics::{METRICS, MetricRole};
+
+    use super::*;
+    use crate::transfer_server::tests::fixture;
+
+    #[tokio::test]
+    async fn a_node_counts_all_that_the_table_says_it_counts() {
+        let made = fixture();
+        let socket = net::datagram::bind_udp(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let (messenger, _events) = Messenger::start(socket, made.clock);
+        let text = text(&made.context, &messenger, &[], 0, &made.context.storage.slices.statuses());
+        let named: BTreeSet<_> = text.lines().filter_map(|line| line.strip_prefix("# HELP ")).collect();
+        let is_named = |name: &str| named.iter().any(|line| line.starts_with(&format!("{name} ")));
+        for metric in METRICS {
+            let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
+            assert_eq!(is_named(name), metric.roles.contains(&MetricRole::Node), "{name}\n{text}");
+        }
+    }
+}

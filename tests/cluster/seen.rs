@@ -1,0 +1,143 @@
+//! A cloud that is looked at: its background work in one table, and what its roles count, as `docs/metrics.md` has it.
+
+use std::{collections::BTreeSet, fs};
+
+use cluster::{Cloud, Roles, workspace};
+use serde_json::Value;
+
+/// The rows of one place: what each is, and its state.
+fn work_at(rows: &Value, at: &str) -> BTreeSet<String> {
+    let rows = rows.as_array().unwrap().iter().filter(|row| row["at"] == at);
+    rows.map(|row| row["work"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn all_background_work_of_a_cloud_is_one_table() {
+    let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
+    let at_nodes = BTreeSet::from(["certificate-renewal", "disk-watch", "scrub"].map(str::to_owned));
+    cloud.until("both nodes have reported their work", |cloud| {
+        let rows = cloud.json(&["work"]);
+        ["node-1", "node-2"].iter().all(|node| work_at(&rows, node) == at_nodes)
+    });
+    let rows = cloud.json(&["work"]);
+    for work in ["repair", "reconcile", "mirror", "rebuild", "trash-purge", "rebalance", "certificate-renewal"] {
+        assert!(work_at(&rows, "master").contains(work), "{work}: {rows}");
+    }
+    let renewal = rows.as_array().unwrap().iter().find(|row| row["work"] == "certificate-renewal").unwrap();
+    assert!(renewal["next"].is_string() && renewal["last_error"].is_null(), "{renewal}");
+    let shown = cloud.ok(&["work"]);
+    assert!(shown.lines().next().unwrap().starts_with("at"), "{shown}");
+    // What was removed goes for good at a known time.
+    let file = cloud.random_file("in", 1 << 20);
+    cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), "/a"]);
+    cloud.ok(&["rm", "/a"]);
+    let purge = cloud.json(&["work"]);
+    let purge = purge.as_array().unwrap().iter().find(|row| row["work"] == "trash-purge").unwrap().clone();
+    assert!(purge["next"].is_string(), "it says when the trash is emptied next: {purge}");
+}
+
+/// The metrics of a role according to the page.
+fn on_the_page(title: &str) -> BTreeSet<String> {
+    let page = fs::read_to_string(workspace().join("docs/metrics.md")).unwrap();
+    let section = page.split("\n## ").find(|section| section.starts_with(title)).unwrap();
+    let names = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    names.map(|name| name.strip_suffix("_total").unwrap_or(name).to_owned()).collect()
+}
+
+/// The metrics that a text has, whether there are values of them or not.
+fn named(text: &str) -> BTreeSet<String> {
+    let heads = text.lines().filter_map(|line| line.strip_prefix("# HELP "));
+    heads.map(|head| head.split(' ').next().unwrap().to_owned()).collect()
+}
+
+/// The sum of all values of a metric whose lines contain this.
+fn sum(text: &str, part: &str) -> f64 {
+    let lines = text.lines().filter(|line| !line.starts_with('#') && line.contains(part));
+    lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+}
+
+#[test]
+fn every_role_counts_what_the_page_of_metrics_says() {
+    let cloud = Roles::start(2, 2);
+    let file = cloud.random_file("in", 3 << 20);
+    cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), "/a"]);
+    cloud.until("both copies are there", |cloud| cloud.good_copies("/a").len() == 2);
+    cloud.fails(3, &["stat", "/nothing"]);
+    let of = |role: &str| cloud.ok(&["metrics", role]);
+    for (role, title) in [("master", "Master"), ("node-1", "Node"), ("security", "Security server")] {
+        let text = of(role);
+        assert_eq!(named(&text), on_the_page(title), "{role}\n{text}");
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+    let master = of("master");
+    assert!(sum(&master, "sector_master_requests_total{request=\"stat\",outcome=\"not-found\"}") >= 1.0, "{master}");
+    assert!(sum(&master, "sector_journal_saves_total") >= 1.0, "{master}");
+    assert_eq!(sum(&master, "sector_master_nodes{state=\"up\"}"), 2.0, "{master}");
+    // Each node has the file: one from the client, the other from the first.
+    let carried = |direction: &str| {
+        let of_node = |node: &str| {
+            let text = of(node);
+            let lines = text.lines().filter(|line| line.contains("node_carried") && line.contains(direction));
+            sum(&lines.collect::<Vec<_>>().join("\n"), "")
+        };
+        of_node("node-1") + of_node("node-2")
+    };
+    for direction in ["sent", "received"] {
+        assert!(carried(direction) >= f64::from(3 << 20), "{direction}: one copy went from node to node");
+    }
+    let security = of("security");
+    assert!(sum(&security, "sector_security_questions_total{question=\"open-session\",outcome=\"done\"}") >= 1.0);
+    assert!(!master.contains("/a"), "no path is a label: {master}");
+    cloud.fails(3, &["metrics", "node-9"]);
+}
+
+/// The lines of a log that have all these parts.
+fn lines_with<'a>(log: &'a str, parts: &[&str]) -> Vec<&'a str> {
+    log.lines().filter(|line| parts.iter().all(|part| line.contains(part))).collect()
+}
+
+/// A field, with its name, of the first line that says this.
+fn field(log: &str, what: &str, name: &str) -> String {
+    let line = *lines_with(log, &[what]).first().unwrap_or_else(|| panic!("no line says `{what}`: {log}"));
+    line.split_whitespace().find(|word| word.starts_with(name)).unwrap().to_owned()
+}
+
+#[test]
+fn an_upload_and_a_job_are_followed_by_their_ids_through_all_logs() {
+    let mut cloud = Roles::start(2, 2);
+    let roles = ["master", "node-1", "node-2"];
+    for role in roles {
+        cloud.stop(role);
+        cloud.set_variables(role, vec![("SECTOR_LOG".into(), "debug".into())]);
+        cloud.run_role(role);
+    }
+    cloud.until_up(2);
+    let log = |cloud: &Roles, role: &str| fs::read_to_string(cloud.log_file(role)).unwrap();
+    let file = cloud.random_file("in", 1 << 20);
+    let put = cloud.run(&["-vv", "put", "--copies", "1", file.to_str().unwrap(), "/a"]);
+    assert_eq!(put.code, 0, "{}", put.errors);
+    // The client's log names the slice, and so do those of the master and of the node that took the bytes.
+    let slice = field(&put.errors, "an upload begins", "slice=");
+    let at_master = log(&cloud, "master");
+    let begun = lines_with(&at_master, &["a write may begin", &slice]);
+    assert!(!begun.is_empty() && !lines_with(&at_master, &["a slice is published", &slice]).is_empty(), "{slice}");
+    let took =
+        |node: &&str| !lines_with(&log(&cloud, node), &["write: ", "a slice begins to arrive", &slice]).is_empty();
+    assert_eq!(["node-1", "node-2"].iter().filter(|node| took(node)).count(), 1, "{slice}");
+    // What the client asked in its session, the master did in the same.
+    let session = field(&put.errors, "the master is asked", "session=");
+    assert!(begun.iter().all(|line| line.contains(&session) && line.contains("name=\"create\"")), "{begun:?}");
+
+    let run = cloud.run(&["-vv", "--json", "run", "--udf", "copy", "--input", "/a", "--output", "/b"]);
+    assert_eq!(run.code, 0, "{}", run.errors);
+    let job: Value = serde_json::from_slice(&run.out).unwrap();
+    let job = job["id"].as_str().unwrap();
+    let job = format!("job={job}");
+    assert!(!lines_with(&run.errors, &["job: ", "a job begins", &job]).is_empty(), "{}", run.errors);
+    let at_master = log(&cloud, "master");
+    for what in ["a job is admitted", "a job has ended"] {
+        assert!(!lines_with(&at_master, &[what, &job]).is_empty(), "{what}: {job}");
+    }
+    let ran = |node: &&str| !lines_with(&log(&cloud, node), &["job: ", "a driver of the job speaks", &job]).is_empty();
+    assert!(["node-1", "node-2"].iter().any(ran), "{job}");
+}
