@@ -5,6 +5,7 @@
 
 mod accounts;
 mod applications;
+mod audit;
 mod backup;
 mod chaos;
 mod copies;
@@ -24,11 +25,13 @@ mod network;
 mod op;
 mod operations;
 mod policies;
+mod profiles;
 mod programs;
 mod providers;
 mod rebuild;
 mod records;
 mod reductions;
+mod remembering;
 mod rights;
 mod side_files;
 #[path = "../../crates/security/tests/ldap/slapd.rs"]

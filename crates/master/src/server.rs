@@ -127,7 +127,7 @@ impl MasterServer {
         };
         let (journal, master, topology) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
         let (listener, socket) = listen(settings.listen, &identity).await?;
-        let security = Arc::new(SecurityClient::new(TcpCarrier::new(identity.clone()), settings.security));
+        let security = Arc::new(SecurityClient::new(TcpCarrier::new(identity.clone()), settings.security.clone()));
         let renewal =
             CertificateRenewal { name: settings.id.clone(), files, identity, security: Arc::clone(&security) };
         let (journal, folder) = (Arc::new(journal), settings.folder.clone());

@@ -8,6 +8,7 @@ mod carriers;
 mod channel;
 mod handshake;
 mod local_network;
+mod named_host;
 mod peer_cache;
 mod quic;
 mod stream;
@@ -18,6 +19,7 @@ pub use carrier::Carrier;
 pub use carriers::{CarrierSettings, Carriers};
 pub use channel::ByteStream;
 pub use handshake::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE};
+pub use named_host::{connect_to_host, resolve};
 pub use peer_cache::{CachedPeer, Locality};
 pub use protocol::ControllerKind;
 pub use quic::{

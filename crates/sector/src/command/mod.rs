@@ -15,14 +15,17 @@ mod import;
 mod index;
 mod inspect;
 pub(crate) mod jobs;
+mod known_names;
 mod listing;
 mod login;
 mod node;
 mod nodes;
 mod password_input;
 mod policy;
+mod profile;
 mod quota;
 mod rebuild;
+mod room;
 mod segments;
 mod sessions;
 mod topology;
@@ -73,11 +76,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Node(Node { config: Some(config), verb: None }) => cloud::role::node(&config).await,
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
         Command::Login(login) => login::login(login, global).await,
+        Command::Profile(asked) => profile::run(asked, global),
         Command::Doctor(asked) => doctor::doctor(&asked, global).await,
         Command::Backup(asked) => backup::backup(asked, global).await,
         Command::Restore(asked) => backup::restore(asked, global).await,
         Command::Inspect(inspect) => inspect::run(inspect, global),
-        Command::Audit(asked) => match audit::offline(&asked, global) {
+        Command::Audit(asked) => match audit::offline(&asked, global).await {
             Some(done) => done,
             None => with_client(Command::Audit(asked), global).await,
         },
@@ -148,6 +152,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Node(_)
         | Command::Doctor(_)
         | Command::Login(_)
+        | Command::Profile(_)
         | Command::Backup(_)
         | Command::Restore(_)
         | Command::Inspect(_)
