@@ -40,7 +40,7 @@ fn a_check_finds_a_flipped_bit_and_later_the_copy_that_replaced_it() {
     assert!(cloud.fails(2, &["check", "/d"]).contains("-r"));
     cloud.fails(3, &["check", "/nothing"]);
     kill(cloud.node_pid("node-2"));
-    cloud.until("the node is lost", |cloud| check(cloud, "/d/in") == (1, results(["ok", "missing"])));
+    cloud.until("the node is lost", |cloud| check(cloud, "/d/in") == (1, results(["ok", "unreachable"])));
 }
 
 // Promise 37.

@@ -243,6 +243,52 @@ fn three_machines_become_a_cloud_by_the_commands_alone() {
 }
 
 #[test]
+fn a_cloud_is_set_up_and_used_by_the_names_of_its_machines() {
+    // `localhost` is often `::1` before `127.0.0.1`, where nothing listens: all addresses are tried.
+    let (security, listen) = (address(), address());
+    let named = |address: &str| address.replace("127.0.0.1", "localhost");
+    let master = named(&listen);
+    let folder = tempfile::tempdir().unwrap();
+    let mut cloud = Machines { folder, roles: Vec::new(), security, master };
+    let (at, master) = (cloud.security.clone(), cloud.master.clone());
+    cloud.ok(&["security", "init", "--folder", "@security", "--listen", &at, "--master", &master]);
+    cloud.start("security", "security.toml");
+    let ticket = cloud.ok(&["security", "ticket", "master", "--folder", "@security", "--address", &named(&at)]);
+    cloud.ok(&["master", "join", ticket.trim(), "--folder", "@master", "--listen", &listen]);
+    cloud.start("master", "master.toml");
+    cloud.add_node("node-1");
+    let setting = |file: &str| fs::read_to_string(cloud.path(file)).unwrap();
+    assert!(setting("master/master.toml").contains(&format!("security = \"{}\"", named(&at))));
+    assert!(setting("node-1/node.toml").contains(&format!("master = \"{master}\"")));
+    assert!(setting("security/profile.toml").contains(&format!("address = \"{master}\"")));
+    cloud.until_up(1);
+    let file = cloud.path("file");
+    fs::write(&file, "bee cow\n").unwrap();
+    cloud.ok(&["put", "--copies", "1", file.to_str().unwrap(), "/in/words"]);
+    // A driver is a child of its node, which tells it where the master is.
+    let job = cloud.ok(&["run", "--udf", "count", "--input", "/in", "--output", "/out", "--detach"]);
+    cloud.ok(&["job", job.trim(), "--wait"]);
+    let mut add = cloud.command(&["user", "add", "ann", "--password-stdin"]);
+    let mut adding = add.stdin(Stdio::piped()).spawn().unwrap();
+    adding.stdin.take().unwrap().write_all(b"a pass of words\n").unwrap();
+    assert!(adding.wait().unwrap().success());
+    let authority = cloud.path("security/authority.pem");
+    let login = ["login", "ann", "--password-stdin", "--master", &master, "--authority", authority.to_str().unwrap()];
+    let mut command = cloud.command(&[&["--profile", "@ann.toml"], &login[..]].concat());
+    let mut logging_in = command.stdin(Stdio::piped()).spawn().unwrap();
+    logging_in.stdin.take().unwrap().write_all(b"a pass of words\n").unwrap();
+    assert!(logging_in.wait().unwrap().success());
+    assert!(setting("ann.toml").contains(&format!("address = \"{master}\"")), "the name is kept");
+    assert_eq!(cloud.ok(&["--profile", "@ann.toml", "cat", "/in/words"]), "bee cow\n");
+    let nowhere = ["node", "join", "--master", "nothing.invalid:7400", "--trust-on-first-use", "--id", "node-2"];
+    let errors = cloud.fails(5, &[&nowhere[..], &["--folder", "@node-2"]].concat());
+    assert!(errors.starts_with("sector: cannot find the address of `nothing.invalid`: "), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    let errors = cloud.fails(2, &["node", "join", "--master", "nowhere", "--id", "node-2", "--folder", "@node-2"]);
+    assert!(errors.contains("is no address"), "{errors}");
+}
+
+#[test]
 fn a_ticket_that_was_used_altered_or_expired_lets_nobody_in() {
     let mut cloud = Machines::with_master(&[]);
     let (used, listen) = (cloud.ticket(&[]), address());

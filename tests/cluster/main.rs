@@ -5,6 +5,7 @@
 
 mod accounts;
 mod applications;
+mod audit;
 mod backup;
 mod chaos;
 mod command_line;
@@ -25,11 +26,13 @@ mod network;
 mod op;
 mod operations;
 mod policies;
+mod profiles;
 mod programs;
 mod providers;
 mod rebuild;
 mod records;
 mod reductions;
+mod remembering;
 mod rights;
 mod seen;
 mod side_files;

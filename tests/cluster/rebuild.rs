@@ -92,7 +92,7 @@ fn a_master_that_is_stopped_gives_its_last_changes_to_the_nodes_before_it_ends()
     for number in 0..3 {
         let folder = format!("/closed-{number}");
         roles.ok(&["mkdir", &folder]);
-        roles.ok(&["acl", "set", &folder, "user:bob:r"]);
+        roles.ok(&["acl", "set", &folder, "user:bob:r", "--unknown"]);
         // At once: what a node was not given by now, only this master's disk has.
         roles.stop("master");
         fs::remove_file(roles.role_folder("master").join("journal.redb")).unwrap();
@@ -117,7 +117,7 @@ fn an_older_copy_of_the_masters_folder_costs_nothing_that_was_done_since() {
     cloud.up();
     cloud.ok(&["put", file.to_str().unwrap(), "/b"]);
     cloud.ok(&["mkdir", "-p", "/private/empty"]);
-    cloud.ok(&["acl", "set", "/private", "user:nobody-else:r"]);
+    cloud.ok(&["acl", "set", "/private", "user:nobody-else:r", "--unknown"]);
     cloud.ok(&["rm", "/a"]);
     let before = everything(&cloud);
     let acl = cloud.json(&["acl", "get", "/private"]);

@@ -14,8 +14,15 @@ fn rights_are_said_inherited_taken_away_and_there_again_after_a_restart() {
         (before["text"].as_str(), &before["own"], before["from"].is_null()),
         (Some("everyone:rx"), &false.into(), true)
     );
-    cloud.ok(&["acl", "set", "/d", "group:astro:r,user:alice:wr"]);
-    cloud.ok(&["acl", "set", "/d/f", "user:bob:rx"]);
+    let typo = cloud.fails(3, &["acl", "set", "/d", "user:alise:r"]);
+    assert!(typo.contains("no user `alise`"), "{typo}");
+    let typo = cloud.fails(3, &["acl", "add", "/d", "group:asto:r"]);
+    assert!(typo.contains("no group `asto`"), "{typo}");
+    cloud.fails(3, &["acl", "owner", "/d", "alise"]);
+    cloud.fails(3, &["quota", "set", "alise", "bytes=1TB"]);
+    cloud.ok(&["quota", "set", "alise", "bytes=1TB", "--unknown"]);
+    cloud.ok(&["acl", "set", "/d", "group:astro:r,user:alice:wr", "--unknown"]);
+    cloud.ok(&["acl", "set", "/d/f", "user:bob:rx", "--unknown"]);
     let of_folder = cloud.json(&["acl", "get", "/d"]);
     assert_eq!(of_folder["text"], "user:alice:rw,group:astro:r");
     assert_eq!(of_folder["acl"][1]["who"], "group:astro");

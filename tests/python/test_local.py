@@ -69,6 +69,9 @@ def test_what_keeps_a_cloud_from_starting_is_said(tmp_path: Path, monkeypatch: p
     (tmp_path / "cloud/master").write_text("a file where a folder should be")
     with pytest.raises(OSError, match="did not start"):
         sector.up(nodes=1, data=tmp_path / "cloud")
+    # Also where the folder with the log goes at once.
+    with pytest.raises(OSError, match="99 is not in"):
+        sector.up(nodes=99)
     monkeypatch.setenv("SECTOR_BINARY", str(tmp_path / "none"))
     with pytest.raises(FileNotFoundError, match="SECTOR_BINARY"):
         sector.up(nodes=1)

@@ -75,6 +75,16 @@ impl Cloud {
         cloud
     }
 
+    /// Where it keeps everything.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Has it keep everything elsewhere from its next start on.
+    pub fn use_data(&mut self, data: PathBuf) {
+        self.data = data;
+    }
+
     /// Starts it (again) on the same data.
     pub fn up(&self) {
         let ended = self.try_up();

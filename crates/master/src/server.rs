@@ -137,7 +137,7 @@ impl MasterServer {
         };
         let (journal, master, topology) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
         let (listener, socket) = listen(settings.listen, &identity).await?;
-        let security = Arc::new(SecurityClient::new(TcpCarrier::new(identity.clone()), settings.security));
+        let security = Arc::new(SecurityClient::new(TcpCarrier::new(identity.clone()), settings.security.clone()));
         let background = TaskGroup::new();
         let renewal = CertificateRenewal {
             name: settings.id.clone(),

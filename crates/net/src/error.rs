@@ -39,6 +39,14 @@ pub enum NetError {
         /// What the system said.
         source: io::Error,
     },
+    /// The name of a machine leads nowhere.
+    #[error("cannot find the address of `{name}`: {}; see whether the name is right", resolve_reason(.source))]
+    Unresolved {
+        /// The name.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The other end was reached, but the two did not agree on a secure connection.
     #[error("no secure connection with {peer}: {why}")]
     Handshake {
@@ -155,6 +163,7 @@ impl NetError {
             | Self::Closed { .. }
             | Self::Broken { .. }
             | Self::Deadline { .. }
+            | Self::Unresolved { .. }
             | Self::Local { .. } => ErrorClass::RetryElsewhere,
             Self::Unauthenticated { .. } | Self::Accept { .. } | Self::QueueFull { .. } | Self::SessionLost { .. } => {
                 ErrorClass::RetryHere
@@ -178,6 +187,7 @@ impl NetError {
             | Self::Broken { .. }
             | Self::Deadline { .. }
             | Self::Local { .. }
+            | Self::Unresolved { .. }
             | Self::SessionLost { .. }
             | Self::Unauthenticated { .. }
             | Self::QueueFull { .. } => Reason::Unavailable,
@@ -207,6 +217,14 @@ fn bind_reason(source: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => "ports below 1024 need rights; choose another with --port".into(),
         io::ErrorKind::AddrNotAvailable => "this machine does not have that address".into(),
         _ => source.to_string(),
+    }
+}
+
+/// Why a name leads nowhere.
+fn resolve_reason(source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::NotFound => "it has none".into(),
+        _ => source.to_string().replace("failed to lookup address information: ", ""),
     }
 }
 

@@ -23,6 +23,7 @@ pub use acl::{Acl, AclEntry, Principal, Rights};
 pub use address_range::AddressRange;
 pub use carrier::{CarrierChoice, ControllerKind};
 pub use counters::{CounterError, Counters};
+pub use host_address::HostAddress;
 pub use ids::{
     CredentialId, FileId, JobId, JournalId, KeyDigest, LeaseId, NodeId, ResumeKey, SessionId, SliceId, UserName,
     Version,
@@ -30,7 +31,7 @@ pub use ids::{
 pub use ids::{path, side_file_name};
 pub use join_ticket::{JoinTicket, MachineKind, TicketSecret};
 pub use path::SectorPath;
-pub use place::{address_range, disk, policy, slice, topology};
+pub use place::{address_range, disk, host_address, policy, slice, topology};
 pub use policy::Policy;
 pub use rate::{carrier, rate_limit};
 pub use rate_limit::{Priority, TransferQos};

@@ -68,7 +68,9 @@ def _pickled(function: Callable[..., object]) -> tuple[bytes, list[Requirement]]
         pickler.dump(function)
     tops = {module.partition(".")[0] for module in pickler.modules if module}
     tops -= {*sys.stdlib_module_names, "__main__", "cloudpickle"}
-    return file.getvalue(), [(top, version if top == own else None) for top in sorted(tops)]
+    # A node says it where a pickle cannot be read; another version alone is no fault.
+    made_by = ("cloudpickle", _version("cloudpickle"))
+    return file.getvalue(), [(top, version if top == own else None) for top in sorted(tops)] + [made_by]
 
 
 def _version(module: str) -> str | None:

@@ -48,11 +48,12 @@ def binary() -> Path:
     raise FileNotFoundError("there is no `sector` program: install one (`cargo install`), or name it by SECTOR_BINARY")
 
 
-def up(nodes: int = 4, sites: int = 2, data: LocalPath | None = None) -> LocalCloud:
+def up(nodes: int | None = None, sites: int | None = None, data: LocalPath | None = None) -> LocalCloud:
     """Starts a whole cloud on this machine (security server, master, `nodes` nodes in `sites` sites) and logs in to it.
 
-    What it keeps lies in the folder `data`, and a later `up` there has it again; without `data` in a temporary folder,
-    which goes when the cloud is closed. The cloud ends with this process at the latest.
+    What it keeps lies in the folder `data`, and a later `up` there has it again, with the same nodes and sites; a new
+    one has 4 nodes in 2 sites. Without `data` it lies in a temporary folder, which goes when the cloud is closed. The
+    cloud ends with this process at the latest.
 
         with sector.up(nodes=4) as cloud:
             cloud.write_bytes("/hello.txt", b"hello")
@@ -61,7 +62,7 @@ def up(nodes: int = 4, sites: int = 2, data: LocalPath | None = None) -> LocalCl
     """
     folder = Path(tempfile.mkdtemp(prefix="sector-")) if data is None else Path(data).absolute()
     try:
-        return LocalCloud(_start(folder, nodes, min(sites, nodes)), folder, is_temporary=data is None)
+        return LocalCloud(_start(folder, nodes, sites), folder, is_temporary=data is None)
     except BaseException:
         if data is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -114,8 +115,14 @@ class LocalCloud(Cloud):
                 shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _start(folder: Path, nodes: int, sites: int) -> subprocess.Popen[str]:
+def _start(folder: Path, nodes: int | None, sites: int | None) -> subprocess.Popen[str]:
     """Starts the program and waits until it says that it is ready."""
+    if nodes is not None and sites is not None:
+        sites = min(sites, nodes)
+    options = [f"--{name}={number}" for name, number in (("nodes", nodes), ("sites", sites)) if number is not None]
+    # A cloud that is there keeps its port.
+    if not (folder / "master" / "settings.toml").exists():
+        options.append("--port=0")
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
     log = home / "sector.log"
@@ -124,9 +131,7 @@ def _start(folder: Path, nodes: int, sites: int) -> subprocess.Popen[str]:
             [
                 binary(),
                 "up",
-                f"--nodes={nodes}",
-                f"--sites={sites}",
-                "--port=0",
+                *options,
                 "--data",
                 folder,
                 "--until-stdin-ends",
@@ -155,5 +160,14 @@ def _start(folder: Path, nodes: int, sites: int) -> subprocess.Popen[str]:
         process.wait()
         raise
     process.wait()
-    said = [line.removeprefix("sector: ") for line in log.read_text().splitlines() if line.startswith("sector: ")]
-    raise OSError(f"the cloud did not start: {said[-1] if said else f'see {log}'}")
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    raise OSError(f"the cloud did not start: {_reason(log.read_text())}")
+
+
+def _reason(log: str) -> str:
+    """Why the program ended, from its log, which a temporary folder takes with it."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    said = [line.partition(": ")[2] for line in lines if line.startswith(("sector: ", "error: "))]
+    return said[-1] if said else "; ".join(lines[-5:]) or "it said nothing"

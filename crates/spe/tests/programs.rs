@@ -313,18 +313,41 @@ fn pickled(python: (u8, u8), bytes: Vec<u8>) -> FunctionSpec {
 
 #[tokio::test]
 async fn a_pickle_of_the_nodes_own_python_is_taken() {
+    let (python, bytes) = pickled_here();
+    // `len(segment)`: a number cannot be emitted.
+    let mut spe = Spe::with(&by_cloudpickle(pickled(python, bytes), "0.0.1")).await;
+    let error = spe.error(b"abc", RecordFraming::File).await;
+    assert!(error.message.starts_with("TypeError: 'int' object is not iterable"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn a_pickle_that_cannot_be_read_names_the_other_cloudpickle_that_made_it() {
+    let (python, mut bytes) = pickled_here();
+    bytes.truncate(bytes.len() / 2);
+    let refused = refused(&by_cloudpickle(pickled(python, bytes), "0.0.1")).await.message;
+    assert!(refused.contains("`len` could not be loaded: "), "{refused}");
+    assert!(refused.contains("it was pickled by cloudpickle 0.0.1, and the Python of this node ("), "{refused}");
+    assert!(refused.contains("python3"), "{refused}");
+}
+
+/// The function, said to be made by this version of `cloudpickle`.
+fn by_cloudpickle(mut function: FunctionSpec, version: &str) -> FunctionSpec {
+    if let FunctionCode::Python(python) = &mut function.code {
+        python.requires = vec![("cloudpickle".into(), Some(version.into()))];
+    }
+    function
+}
+
+/// `len` as the node's own Python pickles it, and the version of that.
+fn pickled_here() -> ((u8, u8), Vec<u8>) {
     let asked = std::process::Command::new("python3")
         .args(["-I", "-c", "import pickle,sys;print(sys.version_info[1]);print(pickle.dumps(len).hex())"])
         .output()
         .unwrap();
     let text = String::from_utf8(asked.stdout).unwrap();
     let (minor, pickle) = text.trim().split_once('\n').unwrap();
-    let bytes: Vec<u8> =
-        (0..pickle.len() / 2).map(|at| u8::from_str_radix(&pickle[2 * at..2 * at + 2], 16).unwrap()).collect();
-    // `len(segment)`: a number cannot be emitted.
-    let mut spe = Spe::with(&pickled((3, minor.parse().unwrap()), bytes)).await;
-    let error = spe.error(b"abc", RecordFraming::File).await;
-    assert!(error.message.starts_with("TypeError: 'int' object is not iterable"), "{}", error.message);
+    let digits = (0..pickle.len() / 2).map(|at| &pickle[2 * at..2 * at + 2]);
+    ((3, minor.parse().unwrap()), digits.map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect())
 }
 
 #[tokio::test]

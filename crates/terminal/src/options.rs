@@ -9,8 +9,8 @@ use client::{CarrierChoice, ControllerKind};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {
-    /// The profile: which cloud, and who you are [default: $SECTOR_PROFILE, else profile.toml in $SECTOR_HOME]
-    #[arg(long, global = true, value_name = "FILE")]
+    /// The profile: which cloud, and who you are; a name, or a file [default: $SECTOR_PROFILE, else the one in use]
+    #[arg(long, global = true, value_name = "NAME")]
     pub profile: Option<PathBuf>,
     /// What carries bytes to and from nodes: auto, tcp or quic [default: $SECTOR_CARRIER, else the profile's, else
     /// auto]

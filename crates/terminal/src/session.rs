@@ -54,7 +54,7 @@ pub fn profile(global: &Global) -> Result<Profile, Failure> {
 /// When none was selected, and there is no home for one.
 pub fn profile_file(global: &Global) -> Result<PathBuf, Failure> {
     match &global.profile {
-        Some(file) => Ok(file.clone()),
+        Some(chosen) => Ok(Profile::chosen_file(chosen)?),
         None => Ok(Profile::default_file()?),
     }
 }

@@ -2,15 +2,15 @@
 //! newcomer without a certificate ([`Newcomer`]). It serves `sector node ticket|requests|approve|reject|allow` and
 //! `sector node|master join`. It never writes a file, and never sends a private key.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use net::{
     NetError,
     identity::{Credentials, NewKey, TlsIdentity, fingerprint, random, ticket_digest},
-    transfer::{Carrier, TcpCarrier, TransferStream},
+    transfer::{TcpCarrier, TransferStream, connect_to_host},
 };
 use protocol::{
-    AddressRange, JoinTicket, KeyDigest, MachineKind, NodeId, Reason, Refusal, TicketSecret,
+    AddressRange, HostAddress, JoinTicket, KeyDigest, MachineKind, NodeId, Reason, Refusal, TicketSecret,
     message::{
         admission::{
             AdmissionReply, AdmissionRequest, AdmissionVerb, CertificateRequest, Enrolment, MachinePage, MachineStatus,
@@ -36,7 +36,7 @@ impl Client {
     /// [`Reason::NoRight`] for anyone but administrators.
     pub async fn node_ticket(
         &self,
-        master: SocketAddr,
+        master: HostAddress,
         authority_pem: &str,
         name: Option<NodeId>,
         life: Duration,
@@ -111,7 +111,7 @@ impl Client {
 /// When the authority's certificate is invalid.
 pub fn new_ticket(
     kind: MachineKind,
-    address: SocketAddr,
+    address: HostAddress,
     authority_pem: &str,
     name: Option<NodeId>,
     life: Duration,
@@ -126,13 +126,13 @@ pub fn new_ticket(
 /// # Errors
 /// When it cannot be reached, or refuses.
 pub async fn at_security_server(
-    address: SocketAddr,
+    address: HostAddress,
     authority_pem: &str,
     own: &Credentials,
     verb: AdmissionVerb,
 ) -> Result<AdmissionReply, ClientError> {
     let carrier = TcpCarrier::new(TlsIdentity::role(authority_pem, own).map_err(net)?);
-    let stream = carrier.connect(address, "security").await.map_err(net)?;
+    let stream = connect_to_host(&carrier, &address, "security").await.map_err(net)?;
     ask_security(stream, AdmissionRequest::Own(verb)).await
 }
 
@@ -150,7 +150,7 @@ pub enum TrustAnchor {
 /// A machine that wants its first certificate.
 pub struct Newcomer {
     /// The address it asks.
-    pub address: SocketAddr,
+    pub address: HostAddress,
     /// What it trusts there.
     pub trust: TrustAnchor,
     /// The key it has made.
@@ -180,7 +180,7 @@ pub enum Decision {
 impl Newcomer {
     /// A newcomer with a ticket.
     pub fn with_ticket(ticket: &JoinTicket, key: NewKey) -> Self {
-        Self { address: ticket.address, trust: TrustAnchor::Digest(ticket.authority), key }
+        Self { address: ticket.address.clone(), trust: TrustAnchor::Digest(ticket.authority), key }
     }
 
     /// Uses a ticket. The secret is sent only to a server that has proved to be of the ticket's cloud.
@@ -214,7 +214,7 @@ impl Newcomer {
     }
 
     async fn enrol(&mut self, kind: MachineKind, enrolment: Enrolment) -> Result<Decision, ClientError> {
-        let address = self.address;
+        let address = self.address.clone();
         let late = |_| Refusal::new(Reason::Unavailable, format!("{address} took too long to answer; try again"));
         let (reply, authority) = timeout(ANSWER_MAX, self.converse(kind, enrolment)).await.map_err(late)??;
         match reply {
@@ -249,14 +249,14 @@ impl Newcomer {
         let identity = identity.map_err(net)?;
         let carrier = TcpCarrier::new(identity);
         if kind == MachineKind::Master {
-            let stream = carrier.connect(self.address, "security").await.map_err(net)?;
+            let stream = connect_to_host(&carrier, &self.address, "security").await.map_err(net)?;
             let authority = stream.peer_authority();
             let address = stream.peer().ip();
             let request = AdmissionRequest::Enrol { address, fingerprint: None, enrolment };
             return Ok((ask_security(stream, request).await?, authority));
         }
         let request = JoinRequest::Enrol(enrolment);
-        let (stream, reply) = ask_to_join(&carrier, self.address, &request).await.map_err(net)?;
+        let (stream, reply) = ask_to_join(&carrier, &self.address, &request).await.map_err(net)?;
         let authority = stream.peer_authority();
         stream.close().await;
         match reply {

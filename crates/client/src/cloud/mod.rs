@@ -7,7 +7,6 @@ mod idle_connections;
 pub mod peers_file;
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -17,12 +16,12 @@ use std::{
 
 use net::{
     clock::Clock,
-    datagram::bind_udp,
+    datagram::bind_udp_towards,
     identity::TlsIdentity,
     messenger::{Messenger, MessengerEvent},
     transfer::{CachedPeer, CarrierSettings, Carriers, QuicSettings, TcpCarrier},
 };
-use protocol::{CarrierChoice, ControllerKind};
+use protocol::{CarrierChoice, ControllerKind, HostAddress};
 
 use crate::{ClientError, cloud::idle_connections::IdleConnections, session::profile::Profile};
 
@@ -56,8 +55,8 @@ struct Inner {
 /// Where a cloud is, whom to trust there, and how bytes travel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudSettings {
-    /// The master's address: TCP for logins, UDP for the messages after them.
-    pub address: SocketAddr,
+    /// Where the master is: TCP for logins, UDP for the messages after them.
+    pub address: HostAddress,
     /// The certificate of the cloud's authority, PEM.
     pub authority: String,
     /// What carries bytes to and from nodes.
@@ -70,7 +69,7 @@ impl CloudSettings {
     /// Those of a user's profile.
     pub fn of(profile: &Profile) -> Self {
         Self {
-            address: profile.address,
+            address: profile.address.clone(),
             authority: profile.authority.clone(),
             carrier: profile.carrier,
             controller: profile.controller,
@@ -89,9 +88,8 @@ impl Cloud {
             TlsIdentity::client(&settings.authority).map_err(ClientError::net("cannot use the profile's authority"))?;
         let quic = QuicSettings { controller: settings.controller.unwrap_or_default(), ..QuicSettings::default() };
         let carriers = CarrierSettings { choice: settings.carrier, quic, cached_peers: kept };
-        let socket = bind_udp(SocketAddr::new(unspecified_like(settings.address.ip()), 0))
-            .await
-            .map_err(ClientError::net("cannot open a port for messages"))?;
+        let socket =
+            bind_udp_towards(&settings.address).await.map_err(ClientError::net("cannot open a port for messages"))?;
         let (messenger, mut events) = Messenger::start(socket, Clock::start());
         // The master sends a client no requests; the events are drained so that nothing ever waits for them. The task
         // ends with the messenger.
@@ -167,13 +165,5 @@ impl Cloud {
 impl std::fmt::Debug for Cloud {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Cloud(at {})", self.inner.settings.address)
-    }
-}
-
-/// The "any" address of the same family, so that a socket bound to it can reach `peer`.
-fn unspecified_like(peer: IpAddr) -> IpAddr {
-    match peer {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
 }

@@ -36,8 +36,10 @@ pub enum CheckResult {
     Ok,
     /// Some are not; the copy is being replaced, if there is another.
     Corrupt,
-    /// It could not be read: its node is away, or does not have it.
+    /// Its node does not have it.
     Missing,
+    /// Its node did not answer, so nothing is known of it.
+    Unreachable,
 }
 
 impl Client {
@@ -189,7 +191,7 @@ fn checked(results: Vec<(NodeId, Outcome)>) -> Vec<CheckedCopy> {
             Outcome::Good => (CheckResult::Ok, String::new()),
             Outcome::Bad(why) => (CheckResult::Corrupt, why),
             Outcome::NotThere => (CheckResult::Missing, "its node does not have it".into()),
-            Outcome::Unreachable(why) => (CheckResult::Missing, why),
+            Outcome::Unreachable(why) => (CheckResult::Unreachable, why),
         };
         CheckedCopy { node: Some(node), result, why }
     };
@@ -216,7 +218,7 @@ mod tests {
         assert_eq!(result(Outcome::Good), CheckResult::Ok);
         assert_eq!(result(Outcome::Bad("block 3".into())), CheckResult::Corrupt);
         assert_eq!(result(Outcome::NotThere), CheckResult::Missing);
-        assert_eq!(result(known(CopyState::Stale)), CheckResult::Missing);
+        assert_eq!(result(known(CopyState::Stale)), CheckResult::Unreachable);
         assert_eq!(result(known(CopyState::Corrupt)), CheckResult::Corrupt);
         let none = checked(Vec::new());
         assert_eq!((none.len(), none[0].node.as_ref(), none[0].result), (1, None, CheckResult::Missing));

@@ -114,7 +114,7 @@ impl LoginEndpoint {
     async fn ask(&self, request: DeviceRequest) -> Result<DeviceReply, ClientError> {
         let failed = || ClientError::net(format!("cannot log in at {}", self.at.address));
         let request = JoinRequest::Device(request);
-        let (stream, reply) = ask_to_join(&self.carrier, self.at.address, &request).await.map_err(failed())?;
+        let (stream, reply) = ask_to_join(&self.carrier, &self.at.address, &request).await.map_err(failed())?;
         stream.close().await;
         match reply {
             JoinReply::Device(reply) => Ok(reply),

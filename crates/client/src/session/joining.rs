@@ -2,13 +2,16 @@
 //! sessions and enrolment. A master with many strangers hangs up on some before it reads their requests; they try
 //! again. It never decides who is let in: the master does.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use net::{
     NetError,
-    transfer::{Carrier, TcpCarrier, TransferStream},
+    transfer::{TcpCarrier, TransferStream, connect_to_host},
 };
-use protocol::message::join::{JoinReply, JoinRequest};
+use protocol::{
+    HostAddress,
+    message::join::{JoinReply, JoinRequest},
+};
 
 /// Asks the master at `address`; gives the answer, and the connection on which it came. Asking twice is the same as
 /// asking once: what was begun for a lost answer is not used, and ends by itself.
@@ -17,11 +20,11 @@ use protocol::message::join::{JoinReply, JoinRequest};
 /// Those of the connection, after a few tries if the master hung up.
 pub(crate) async fn ask_to_join(
     carrier: &TcpCarrier,
-    address: SocketAddr,
+    address: &HostAddress,
     request: &JoinRequest,
 ) -> Result<(TransferStream, JoinReply), NetError> {
     retry_on_hang_up(|| async {
-        let mut stream = carrier.connect(address, "master").await?;
+        let mut stream = connect_to_host(carrier, address, "master").await?;
         stream.send(request).await?;
         let reply = stream.receive().await?;
         Ok((stream, reply))

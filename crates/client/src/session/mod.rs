@@ -4,24 +4,25 @@
 pub mod browser_login;
 pub(crate) mod joining;
 pub(crate) mod profile;
+pub(crate) mod profile_names;
 
 pub use browser_login::BrowserLogin;
 pub use profile::Profile;
 
 use std::{
     collections::BTreeSet,
-    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use net::{
+    datagram::as_seen_from,
     identity::{HolderKeyPair, TlsIdentity, random},
     messenger::{SessionKeys, SessionRole},
     transfer::{CachedPeer, Carriers, TcpCarrier},
 };
 use protocol::{
-    LeaseId, SessionId, UserName,
+    HostAddress, LeaseId, SessionId, UserName,
     message::{
         accounts::NewSession,
         client_master::{ClientReply, ClientRequest},
@@ -105,7 +106,7 @@ impl Client {
 
     async fn begin(cloud: &Cloud, owns_cloud: bool, profile: &Profile) -> Result<Self, ClientError> {
         let settings = cloud.settings();
-        if (settings.address, &settings.authority) != (profile.address, &profile.authority) {
+        if (&settings.address, &settings.authority) != (&profile.address, &profile.authority) {
             let message = format!("the profile of {} is of another cloud than {cloud:?}", profile.user);
             return Err(ClientError::Usage(message));
         }
@@ -245,7 +246,7 @@ impl Client {
     }
 
     async fn ask_in(&self, session: SessionId, request: &ClientRequest) -> Result<ClientReply, ClientError> {
-        let address = self.inner.profile.address;
+        let address = &self.inner.profile.address;
         let deadline = if is_commit(request) { COMMIT_DEADLINE } else { ANSWER_DEADLINE };
         tracing::debug!(%session, request = request.properties().name, "the master is asked");
         let asked = Instant::now();
@@ -291,8 +292,8 @@ impl std::fmt::Debug for Client {
 /// Where to log in, and what to trust.
 #[derive(Clone, Debug)]
 pub struct LoginTarget {
-    /// The master's address.
-    pub address: SocketAddr,
+    /// Where the master is.
+    pub address: HostAddress,
     /// The certificate of the cloud's authority, PEM.
     pub authority: String,
     /// The name of this machine, for people who look at their sessions.
@@ -312,12 +313,15 @@ pub async fn login(at: &LoginTarget, user: &UserName, password: String) -> Resul
     let identity = TlsIdentity::client(authority).map_err(ClientError::net("cannot use the cloud's authority"))?;
     let secret = Secret::Password(password);
     let request = JoinRequest::Login { user: user.clone(), secret, machine: machine.clone() };
-    let asked = ask_to_join(&TcpCarrier::new(identity), *address, &request).await;
+    let asked = ask_to_join(&TcpCarrier::new(identity), address, &request).await;
     let (stream, reply) = asked.map_err(failed())?;
     match reply {
         JoinReply::LoggedIn(NewSession { credential, token, .. }) => {
             stream.close().await;
-            Ok(Profile { session: Some(credential), ..Profile::of(*address, user.clone(), token, authority.clone()) })
+            Ok(Profile {
+                session: Some(credential),
+                ..Profile::of(address.clone(), user.clone(), token, authority.clone())
+            })
         }
         JoinReply::Refused(refusal) => Err(refusal.into()),
         JoinReply::Accepted { .. } | JoinReply::Admission(_) | JoinReply::Device(_) => {
@@ -331,7 +335,7 @@ async fn open_session(cloud: &Cloud, profile: &Profile, holder: &HolderKeyPair) 
     let what = format!("cannot log in at {}", profile.address);
     let failed = || ClientError::net(what.clone());
     let request = profile.join_request(holder.public());
-    let (stream, reply) = ask_to_join(cloud.carrier(), profile.address, &request).await.map_err(failed())?;
+    let (stream, reply) = ask_to_join(cloud.carrier(), &profile.address, &request).await.map_err(failed())?;
     match reply {
         JoinReply::Refused(refusal) => Err(refusal.into()),
         JoinReply::LoggedIn(_) | JoinReply::Admission(_) | JoinReply::Device(_) => {
@@ -343,7 +347,7 @@ async fn open_session(cloud: &Cloud, profile: &Profile, holder: &HolderKeyPair) 
                 session,
                 key,
                 role: SessionRole::Initiator,
-                peer: Some(profile.address),
+                peer: Some(as_seen_from(cloud.messenger().local_address(), stream.peer())),
             });
             cloud.messenger().expect_reset_token(session, gone_token);
             stream.close().await;

@@ -4,13 +4,12 @@
 use std::{
     env, fs,
     io::{self, Write},
-    net::SocketAddr,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use protocol::{
-    CarrierChoice, ControllerKind, CredentialId, JobId, Reason, UserName,
+    CarrierChoice, ControllerKind, CredentialId, HostAddress, JobId, Reason, UserName,
     message::{
         client_master::DriverKey,
         join::{JoinRequest, Secret},
@@ -25,8 +24,8 @@ use crate::ClientError;
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// The master's address: TCP for the login, UDP for the messages after it.
-    pub address: SocketAddr,
+    /// Where the master is: TCP for the login, UDP for the messages after it.
+    pub address: HostAddress,
     /// The user who logs in.
     pub user: UserName,
     /// The user's token, 64 hexadecimal digits.
@@ -53,9 +52,9 @@ pub struct Profile {
 
 impl Profile {
     /// A user's profile without any optional value.
-    pub fn of(address: SocketAddr, user: UserName, token: [u8; 32], authority: String) -> Self {
+    pub fn of(address: impl Into<HostAddress>, user: UserName, token: [u8; 32], authority: String) -> Self {
         Self {
-            address,
+            address: address.into(),
             user,
             token,
             authority,
@@ -64,14 +63,6 @@ impl Profile {
             drives: None,
             carrier: CarrierChoice::Auto,
             controller: None,
-        }
-    }
-
-    /// Where commands look: `$SECTOR_PROFILE`, else `profile.toml` in [`home`](Self::home).
-    pub fn default_file() -> Result<PathBuf, ClientError> {
-        match env::var_os("SECTOR_PROFILE") {
-            Some(file) => Ok(file.into()),
-            None => Ok(Self::home()?.join("profile.toml")),
         }
     }
 
@@ -89,7 +80,7 @@ impl Profile {
         let text = fs::read_to_string(file).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => error(
                 Reason::NotFound,
-                "does not exist; start a cloud with `sector up`, or name one with --profile".into(),
+                "does not exist; start a cloud with `sector up`, or name a profile with --profile (`sector profile list`)".into(),
             ),
             _ => error(Reason::Failed, format!("cannot be read: {source}")),
         })?;
@@ -204,7 +195,7 @@ mod tests {
     use super::*;
 
     fn profile() -> Profile {
-        let address = "127.0.0.1:7000".parse().unwrap();
+        let address: HostAddress = "127.0.0.1:7000".parse().unwrap();
         let ada = UserName::new("ada").unwrap();
         let session = Some(CredentialId(u64::MAX));
         Profile { session, ..Profile::of(address, ada, [0xab; 32], "-----BEGIN CERTIFICATE-----\n".into()) }
@@ -215,6 +206,8 @@ mod tests {
         let by_quic = Profile { carrier: CarrierChoice::Quic, controller: Some(ControllerKind::Cubic), ..profile() };
         assert!(by_quic.to_text().contains("carrier = \"quic\"\ncontroller = \"cubic\""));
         assert_eq!(Profile::parse(&by_quic.to_text()).unwrap().carrier, CarrierChoice::Quic);
+        let named = profile().to_text().replace("127.0.0.1:7000", "master.example.org:7000");
+        assert_eq!(Profile::parse(&named).unwrap().to_text(), named, "the name stays");
         let read = Profile::parse(&profile().to_text()).unwrap();
         assert_eq!(read.to_text(), profile().to_text());
         assert!(!format!("{read:?}").contains("abab"));

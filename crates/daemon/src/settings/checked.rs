@@ -3,10 +3,11 @@
 
 use std::{
     fs,
-    net::SocketAddr,
     ops::Deref,
     path::{Path, PathBuf},
 };
+
+use protocol::HostAddress;
 
 use super::{CredentialFiles, Keyed, Unreadable};
 use crate::DaemonError;
@@ -110,8 +111,8 @@ pub(super) fn check_range<N: PartialOrd + std::fmt::Display>(
 }
 
 /// Refuses an address that no one can connect to.
-pub(super) fn check_reachable(keys: &'static [&'static str], address: SocketAddr) -> Result<(), InvalidSetting> {
-    if address.ip().is_unspecified() || address.port() == 0 {
+pub(super) fn check_reachable(keys: &'static [&'static str], address: &HostAddress) -> Result<(), InvalidSetting> {
+    if address.is_unreachable() {
         return Err(InvalidSetting {
             keys,
             why: format!("no one can connect to {address}; give the address and port it has"),

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::{NodeId, Rights, limits};
+use protocol::{HostAddress, NodeId, Rights, limits};
 
 use super::{
     CredentialFiles, InvalidSetting, Settings,
@@ -33,8 +33,8 @@ settings! {
         certificate: PathBuf = default("certificate.pem"),
         /// Its private key, in `folder` unless absolute; only its own user should be able to read it.
         key: PathBuf = default("key.pem"),
-        /// Address and port of the security server. By default the one of the same machine.
-        security: SocketAddr = default("127.0.0.1:7401"),
+        /// Host and port of the security server, a name or a number. By default the one of the same machine.
+        security: HostAddress = default("127.0.0.1:7401"),
         /// Copies of a file, unless its owner asks for another number; 1 to 16. Three, over different sites and racks,
         /// survive the loss of any two disks.
         copies: u8 = default(3),
@@ -109,7 +109,7 @@ impl Settings for MasterSettings {
         if let Some(file) = &mut self.topology {
             make_absolute(file, base);
         }
-        check_reachable(&["security"], self.security)?;
+        check_reachable(&["security"], &self.security)?;
         check_range(&["copies"], self.copies, 1, limits::COPIES_MAX)?;
         check_range(&["node_lost_after_seconds"], self.node_lost_after_seconds, 2, 3_600)?;
         check_range(&["replicate_after_seconds"], self.replicate_after_seconds, 0, 86_400)?;

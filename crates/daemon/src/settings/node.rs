@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::{CarrierChoice, ControllerKind, NodeId, Place, UserName, limits};
+use protocol::{CarrierChoice, ControllerKind, HostAddress, NodeId, Place, UserName, limits};
 
 use super::{
     CredentialFiles, InvalidSetting, SandboxDemand, Settings, ThirdPartyFrom, UserRange,
@@ -33,8 +33,8 @@ settings! {
         /// Address and port under which others reach `listen`; needed if `listen` is `0.0.0.0` or `[::]`, or behind
         /// address translation.
         advertise: Option<SocketAddr> = optional(),
-        /// Address and port of the master.
-        master: SocketAddr = required("10.0.0.1:7400"),
+        /// Host and port of the master, a name or a number. A name is looked up at each connect.
+        master: HostAddress = required("10.0.0.1:7400"),
         /// Folder of its slices; by default that of the settings file, so that a node can be moved as one folder.
         folder: PathBuf = default("."),
         /// Further data folders, one for each disk beside that of `folder`. A failed disk takes only its own files out
@@ -214,9 +214,9 @@ impl Settings for NodeSettings {
         make_absolute(&mut self.memory_folder, base);
         place_name(&["site"], &self.site)?;
         place_name(&["rack"], &self.rack)?;
-        check_reachable(&["master"], self.master)?;
+        check_reachable(&["master"], &self.master)?;
         match self.advertise {
-            Some(address) => check_reachable(&["advertise"], address)?,
+            Some(address) => check_reachable(&["advertise"], &address.into())?,
             None if self.listen.ip().is_unspecified() => {
                 let why = "`listen` names no single address: say in `advertise` where others reach this node";
                 return Err(InvalidSetting { keys: &["advertise", "listen"], why: why.into() });
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(refused_key(|settings| settings.spe_silence_seconds = 1 << 40), "spe_silence_seconds");
         assert_eq!(refused_key(|settings| settings.spe_task_seconds = 1 << 40), "spe_task_seconds");
         assert_eq!(refused_key(|settings| settings.status_interval_millis = 99), "status_interval_millis");
-        assert_eq!(refused_key(|settings| settings.master.set_port(0)), "master");
+        assert_eq!(refused_key(|settings| settings.master = settings.master.with_port(0)), "master");
         assert_eq!(refused_key(|settings| settings.folder = PathBuf::new()), "folder");
         assert_eq!(refused_key(|settings| settings.scrub_period_seconds = 599), "scrub_period_seconds");
     }

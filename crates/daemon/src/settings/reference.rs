@@ -29,6 +29,7 @@ fn section<T: Keyed>(page: &mut String, command: &str) {
 fn kind(key: &Key) -> &'static str {
     match key.kind {
         "SocketAddr" | "Option<SocketAddr>" => "address and port",
+        "HostAddress" => "host and port",
         "PathBuf" | "Option<PathBuf>" => "path",
         "Option<Vec<PathBuf>>" => "list of paths",
         "Option<Vec<String>>" => "list of texts",

@@ -1,11 +1,11 @@
 //! Door 3: asks the security server who may come in, over mutual TLS (paper, 2.3). Serves joining. It never decides
 //! itself, and without an answer nobody is let in.
 
-use std::{net::SocketAddr, sync::Mutex, time::Duration};
+use std::{sync::Mutex, time::Duration};
 
-use net::transfer::{Carrier, TcpCarrier, TransferStream};
+use net::transfer::{TcpCarrier, TransferStream, connect_to_host};
 use protocol::{
-    Reason, Refusal,
+    HostAddress, Reason, Refusal,
     message::master_security::{SecurityReply, SecurityRequest},
 };
 use tokio::{sync::Semaphore, time::timeout};
@@ -13,7 +13,7 @@ use tokio::{sync::Semaphore, time::timeout};
 /// Connections to the security server, kept for the next question. Each carries one question at a time.
 pub(crate) struct SecurityClient {
     carrier: TcpCarrier,
-    address: SocketAddr,
+    address: HostAddress,
     /// A connection is taken out while it is in use. So one whose question was given up is not used again: its answer
     /// would be taken for that of the next question.
     idle: Mutex<Vec<TransferStream>>,
@@ -25,7 +25,7 @@ pub(crate) struct SecurityClient {
 
 impl SecurityClient {
     /// A client of the security server at `address`; it connects on the first question.
-    pub(crate) fn new(carrier: TcpCarrier, address: SocketAddr) -> Self {
+    pub(crate) fn new(carrier: TcpCarrier, address: HostAddress) -> Self {
         let (places, own_places) = (Semaphore::new(CONNECTIONS_MAX), Semaphore::new(OWN_CONNECTIONS_MAX));
         Self { carrier, address, idle: Mutex::default(), places, own_places }
     }
@@ -48,7 +48,7 @@ impl SecurityClient {
             {
                 return Some(Ok(reply));
             }
-            Some(match self.carrier.connect(self.address, "security").await {
+            Some(match connect_to_host(&self.carrier, &self.address, "security").await {
                 Ok(fresh) => self.converse(fresh, request).await,
                 Err(error) => Err(error),
             })
@@ -122,7 +122,7 @@ mod tests {
         // A port with no listener, which nobody else gets meanwhile.
         let taken = TcpSocket::new_v4().unwrap();
         taken.bind(([127, 0, 0, 1], 0).into()).unwrap();
-        let door = SecurityClient::new(TcpCarrier::new(identity), taken.local_addr().unwrap());
+        let door = SecurityClient::new(TcpCarrier::new(identity), taken.local_addr().unwrap().into());
         let request = SecurityRequest::CheckNode {
             node: NodeId::new("n1").unwrap(),
             fingerprint: [1; 32],

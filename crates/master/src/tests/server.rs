@@ -75,7 +75,8 @@ impl Cloud {
         write("authority.pem", self.authority.certificate_pem());
         write("certificate.pem", &self.master.certificate_pem);
         write("key.pem", &self.master.key_pem);
-        let settings = MasterSettings { listen, folder: folder.into(), security: self.security, ..Default::default() };
+        let settings =
+            MasterSettings { listen, folder: folder.into(), security: self.security.into(), ..Default::default() };
         Checked::of(settings, Path::new("/")).unwrap()
     }
 

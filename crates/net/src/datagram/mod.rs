@@ -7,7 +7,7 @@ mod udp;
 
 use std::{future::Future, io, net::SocketAddr, pin::Pin};
 
-pub use udp::{SOCKET_BUFFER_BYTES, SocketBuffers, bind_udp, granted_buffers};
+pub use udp::{SOCKET_BUFFER_BYTES, SocketBuffers, as_seen_from, bind_udp, bind_udp_towards, granted_buffers};
 
 /// The answer of a datagram socket, as a future.
 pub type DatagramFuture<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;

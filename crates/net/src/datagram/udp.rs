@@ -3,7 +3,7 @@
 
 use std::{
     io::{self, ErrorKind},
-    net::{SocketAddr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     os::fd::AsFd,
     sync::{
         Arc,
@@ -11,6 +11,7 @@ use std::{
     },
 };
 
+use protocol::HostAddress;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{Interest, unix::AsyncFd};
 use tracing::{debug, info};
@@ -21,6 +22,31 @@ use crate::NetError;
 /// Binds a UDP port; port 0 takes a free one. The error says in words that the port is in use.
 pub async fn bind_udp(address: SocketAddr) -> Result<Arc<dyn DatagramSocket>, NetError> {
     Ok(Arc::new(Udp::bind(address)?))
+}
+
+/// Binds a free port from which the host can be reached. The numbers of a name may be of both families.
+pub async fn bind_udp_towards(host: &HostAddress) -> Result<Arc<dyn DatagramSocket>, NetError> {
+    let any: IpAddr = match host {
+        HostAddress::Ip(address) if address.is_ipv4() => Ipv4Addr::UNSPECIFIED.into(),
+        _ => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    match bind_udp(SocketAddr::new(any, 0)).await {
+        // A system without IPv6.
+        Err(error) if matches!(host, HostAddress::Name(..)) => {
+            debug!(%error, "only IPv4 is used");
+            bind_udp(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0)).await
+        }
+        bound => bound,
+    }
+}
+
+/// The address of a peer as a socket that is bound to `local` sees it. A socket for both families sees an IPv4 address
+/// in its IPv6 form.
+pub fn as_seen_from(local: SocketAddr, peer: SocketAddr) -> SocketAddr {
+    match (local, peer.ip()) {
+        (SocketAddr::V6(_), IpAddr::V4(ip)) => SocketAddr::new(ip.to_ipv6_mapped().into(), peer.port()),
+        _ => peer,
+    }
 }
 
 /// Binds a socket as [`bind_udp`] does, reports how much the system lets it buffer, and closes it.
@@ -173,7 +199,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+    const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
     fn pair() -> (Udp, Udp) {
         (Udp::bind(ANY).unwrap(), Udp::bind(ANY).unwrap())

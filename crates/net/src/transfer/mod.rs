@@ -9,6 +9,7 @@ mod carrier_choice;
 mod channel;
 mod handshake;
 mod local_network;
+mod named_host;
 mod peer_cache;
 mod quic;
 mod stream;
@@ -20,6 +21,7 @@ pub use carrier::Carrier;
 pub use carrier_choice::{CarrierSettings, Carriers};
 pub use channel::ByteStream;
 pub use handshake::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE};
+pub use named_host::{connect_to_host, resolve};
 pub use peer_cache::{CachedPeer, Locality};
 pub use protocol::ControllerKind;
 pub use quic::{

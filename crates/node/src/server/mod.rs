@@ -4,13 +4,7 @@
 mod actions;
 mod metrics;
 
-use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::PathBuf,
-    process,
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, process, sync::Arc, time::Duration};
 
 use daemon::{
     ready,
@@ -20,7 +14,7 @@ use daemon::{
 };
 use net::{
     clock::Clock,
-    datagram::{DatagramSocket, bind_udp},
+    datagram::{DatagramSocket, bind_udp_towards},
     identity::{Credentials, TlsIdentity},
     local::LocalListener,
     messenger::{Messenger, MessengerEvent},
@@ -55,6 +49,7 @@ use crate::{
     session::{
         certificate_renewal::CertificateRenewal,
         join::{JoinClient, JoinedSession},
+        master_location::MasterLocation,
     },
     task::{
         driver_process::DriverProgram,
@@ -127,7 +122,8 @@ impl NodeServer {
         let local = LocalListener::bind()
             .inspect_err(|error| tracing::warn!(%error, "clients of this machine will read over the network"))
             .ok();
-        let socket = bind_udp(SocketAddr::new(unspecified_like(settings.master.ip()), 0)).await?;
+        let socket = bind_udp_towards(&settings.master).await?;
+        let master = Arc::new(MasterLocation::new(settings.master.clone()));
         let clock = Clock::start();
         let (sender, events) = EventSender::channel();
         let spe_slots = settings.spe_slots as usize;
@@ -162,7 +158,7 @@ impl NodeServer {
             spes: Spes {
                 drivers: DriverProgram {
                     executable: spe.executable.clone(),
-                    master: settings.master,
+                    master: Arc::clone(&master),
                     authority: texts.authority_pem,
                 },
                 program: spe,
@@ -179,7 +175,7 @@ impl NodeServer {
             files,
             identity: identity.clone(),
             stopping: background.token(),
-            master: settings.master,
+            master: settings.master.clone(),
         };
         let (carrier, settings) = (TcpCarrier::new(identity), settings.clone());
         Ok(Self {
@@ -222,7 +218,8 @@ impl NodeServer {
             pid: process::id(),
             folder: settings.folder.display().to_string(),
         };
-        let link = Arc::new(JoinClient { carrier, master: settings.master, request, messenger: messenger.clone() });
+        let master = Arc::clone(&context.spes.drivers.master);
+        let link = Arc::new(JoinClient { carrier, master, request, messenger: messenger.clone() });
         let connections_max = settings.transfers_max as usize * CONNECTIONS_PER_TRANSFER;
         let mut door = tokio::spawn(transfer_server::serve(
             Arc::clone(&context),
@@ -331,7 +328,7 @@ impl ServerLoop {
                     let Some(JoinedSession { session, ticket_keys }) = joined else {
                         return Err(NodeError::Panicked { operation: "joining the master" });
                     };
-                    tracing::info!(master = %self.link.master, %session, "the node has joined");
+                    tracing::info!(master = %self.link.master.host(), %session, "the node has joined");
                     self.context.tickets.set_keys(ticket_keys);
                     self.session_opened(session);
                 }
@@ -381,14 +378,6 @@ async fn ended<T>(task: &mut Option<JoinHandle<T>>) -> Option<T> {
     match task {
         Some(task) => task.await.ok(),
         None => std::future::pending().await,
-    }
-}
-
-/// The address that stands for every address of the same family.
-fn unspecified_like(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
 }
 

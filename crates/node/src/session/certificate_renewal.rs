@@ -2,10 +2,7 @@
 //! used, and the old one stays valid until the master has seen the new one. The new key is made here and never leaves
 //! the node.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use daemon::{
     settings::CredentialFiles,
@@ -14,10 +11,10 @@ use daemon::{
 };
 use net::{
     identity::{NewKey, RenewalState, TlsIdentity, Validity},
-    transfer::{Carrier, TcpCarrier},
+    transfer::{TcpCarrier, connect_to_host},
 };
 use protocol::{
-    NodeId, Reason,
+    HostAddress, NodeId, Reason,
     message::{
         admission::{AdmissionReply, Enrolment},
         join::{JoinReply, JoinRequest},
@@ -34,7 +31,7 @@ pub(crate) struct CertificateRenewal {
     pub(crate) files: CredentialFiles,
     pub(crate) identity: TlsIdentity,
     pub(crate) stopping: ShutdownToken,
-    pub(crate) master: SocketAddr,
+    pub(crate) master: HostAddress,
 }
 
 impl CertificateRenewal {
@@ -76,7 +73,8 @@ impl CertificateRenewal {
 
     async fn ask(&self, enrolment: Enrolment) -> Result<AdmissionReply, NodeError> {
         let conversation = async {
-            let mut stream = TcpCarrier::new(self.identity.clone()).connect(self.master, "master").await?;
+            let carrier = TcpCarrier::new(self.identity.clone());
+            let mut stream = connect_to_host(&carrier, &self.master, "master").await?;
             stream.send(&JoinRequest::Enrol(enrolment)).await?;
             let reply = stream.receive::<JoinReply>().await?;
             stream.close().await;

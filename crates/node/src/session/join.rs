@@ -1,12 +1,13 @@
 //! Opens the session with the master (door 4; Sector/Sphere paper, 2.3). It tries again and again, ever more slowly,
 //! until the master lets the node in; meanwhile the node serves its bytes without a master. It never gives up.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use net::{
+    datagram::as_seen_from,
     identity::random,
     messenger::{Messenger, SessionKeys, SessionRole},
-    transfer::{Carrier, TcpCarrier},
+    transfer::{TcpCarrier, connect_to_host},
 };
 use protocol::{
     Reason, SessionId,
@@ -15,12 +16,12 @@ use protocol::{
 };
 use tokio::time::{sleep, timeout};
 
-use crate::NodeError;
+use crate::{NodeError, session::master_location::MasterLocation};
 
 /// What the node sends when it joins, and to whom.
 pub(crate) struct JoinClient {
     pub(crate) carrier: TcpCarrier,
-    pub(crate) master: SocketAddr,
+    pub(crate) master: Arc<MasterLocation>,
     pub(crate) request: JoinRequest,
     pub(crate) messenger: Messenger,
 }
@@ -41,9 +42,9 @@ impl JoinClient {
             match timeout(JOIN_TIME_MAX, self.try_join()).await {
                 Ok(Ok(joined)) => return joined,
                 Ok(Err(error)) => {
-                    tracing::warn!(master = %self.master, %error, "the node could not join; it tries again");
+                    tracing::warn!(master = %self.master.host(), %error, "the node could not join; it tries again");
                 }
-                Err(_) => tracing::warn!(master = %self.master, "the master took too long to let the node in"),
+                Err(_) => tracing::warn!(master = %self.master.host(), "the master took too long to let the node in"),
             }
             // Spreads the nodes when a master comes back: the pause is anything from half its length to all of it.
             let half_millis = pause.as_millis() as u64 / 2;
@@ -54,13 +55,15 @@ impl JoinClient {
     }
 
     async fn try_join(&self) -> Result<JoinedSession, NodeError> {
-        let mut stream = self.carrier.connect(self.master, "master").await?;
+        let mut stream = connect_to_host(&self.carrier, self.master.host(), "master").await?;
         stream.send(&self.request).await?;
         match stream.receive::<JoinReply>().await? {
             JoinReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
             JoinReply::Accepted { session, ticket_keys, reset_token: gone_token } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes())?;
-                let keys = SessionKeys { session, key, role: SessionRole::Initiator, peer: Some(self.master) };
+                self.master.found(stream.peer());
+                let peer = Some(as_seen_from(self.messenger.local_address(), stream.peer()));
+                let keys = SessionKeys { session, key, role: SessionRole::Initiator, peer };
                 self.messenger.add_session(keys);
                 self.messenger.expect_reset_token(session, gone_token);
                 stream.close().await;

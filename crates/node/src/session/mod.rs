@@ -3,3 +3,4 @@
 
 pub(crate) mod certificate_renewal;
 pub(crate) mod join;
+pub(crate) mod master_location;

@@ -3,7 +3,7 @@
 //! nothing from this node. It reads its order from a pipe and ends when that closes, so it lives no longer than the
 //! node. The node never watches the job itself: the driver tells the master, which has another node drive a silent job.
 
-use std::{net::SocketAddr, path::PathBuf, process::Stdio};
+use std::{path::PathBuf, process::Stdio, sync::Arc};
 
 use protocol::{
     message::node_master::{DriveOrder, DriverStart},
@@ -11,13 +11,15 @@ use protocol::{
 };
 use tokio::{io::AsyncWriteExt, process::Command};
 
+use crate::session::master_location::MasterLocation;
+
 /// How a driver is started, and what each driver is told.
 #[derive(Debug)]
 pub(crate) struct DriverProgram {
     /// An executable with the hidden command `driver`.
     pub(crate) executable: PathBuf,
-    /// The master's address.
-    pub(crate) master: SocketAddr,
+    /// Where the master is.
+    pub(crate) master: Arc<MasterLocation>,
     /// The certificate of the cloud's authority, PEM.
     pub(crate) authority: String,
 }
@@ -35,7 +37,9 @@ impl DriverProgram {
     }
 
     async fn run(&self, order: DriveOrder) -> std::io::Result<bool> {
-        let start = DriverStart { order, master: self.master, authority: self.authority.clone() };
+        let unknown = || std::io::Error::other("the node has not joined its master");
+        let master = self.master.last_found().ok_or_else(unknown)?;
+        let start = DriverStart { order, master, authority: self.authority.clone() };
         let bytes = codec::encode(&start);
         let mut command = Command::new(&self.executable);
         command.arg("driver").stdin(Stdio::piped()).stdout(Stdio::null()).kill_on_drop(true);

@@ -30,6 +30,7 @@ use crate::{
         gauge::Gauge,
     },
     rules::NodeCompletion,
+    session::master_location::MasterLocation,
     task::{
         driver_process::DriverProgram,
         fair_scheduler::{FairScheduler, FairSharing},
@@ -97,7 +98,7 @@ pub(crate) fn fixture() -> Fixture {
             program: SpeProgram { executable: "none".into(), arguments: vec![] },
             drivers: DriverProgram {
                 executable: "none".into(),
-                master: "127.0.0.1:1".parse().unwrap(),
+                master: Arc::new(MasterLocation::new("127.0.0.1:1".parse().unwrap())),
                 authority: String::new(),
             },
             sandbox: Arc::new(Sandbox::new(&SandboxSettings::default())),

@@ -197,7 +197,7 @@ impl FakeCloud {
             spe_scratch_bytes,
             id: id.parse().unwrap(),
             listen,
-            master: self.master,
+            master: self.master.into(),
             folder: folder.clone(),
             spe_slots: 2,
             carrier: self.carrier,

@@ -13,13 +13,15 @@ use data_encoding::BASE32_NOPAD;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::{HostAddress, host_address::HostName};
+
 /// What a person carries to the machine that is to join (`docs/formats.md`, Join ticket).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinTicket {
     /// The role that the machine is to have.
     pub kind: MachineKind,
     /// Where the machine asks: a master for a node, the security server for a master.
-    pub address: SocketAddr,
+    pub address: HostAddress,
     /// SHA-256 of the certificate of the cloud's authority: a peer that shows another is not told the secret.
     pub authority: [u8; 32],
     /// Proves that an administrator wants the machine.
@@ -49,15 +51,21 @@ pub struct JoinTicketError(&'static str);
 impl JoinTicket {
     /// The ticket's bytes, with the checksum at the end.
     fn bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![VERSION, kind_byte(self.kind)];
-        match self.address.ip() {
-            IpAddr::V4(address) => {
+        let version = if matches!(self.address, HostAddress::Ip(_)) { 1 } else { VERSION };
+        let mut bytes = vec![version, kind_byte(self.kind)];
+        match &self.address {
+            HostAddress::Ip(SocketAddr::V4(address)) => {
                 bytes.push(4);
-                bytes.extend(address.octets());
+                bytes.extend(address.ip().octets());
             }
-            IpAddr::V6(address) => {
+            HostAddress::Ip(SocketAddr::V6(address)) => {
                 bytes.push(6);
-                bytes.extend(address.octets());
+                bytes.extend(address.ip().octets());
+            }
+            HostAddress::Name(name, _) => {
+                // A name has at most 253 bytes.
+                bytes.extend([0, name.as_str().len() as u8]);
+                bytes.extend(name.as_str().bytes());
             }
         }
         bytes.extend(self.address.port().to_be_bytes());
@@ -91,22 +99,27 @@ impl FromStr for JoinTicket {
         }
         let mut reader = Reader(body);
         let [version, kind, family] = reader.take()?;
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(JoinTicketError("it was made by a newer version of sector"));
         }
         let kind = [MachineKind::Node, MachineKind::Master].into_iter().find(|known| kind_byte(*known) == kind);
         let kind = kind.ok_or(JoinTicketError("it is for a kind of machine that there is not"))?;
-        let address: IpAddr = match family {
-            4 => reader.take::<4>()?.into(),
-            6 => reader.take::<16>()?.into(),
+        let host: Host = match family {
+            4 => Host::Ip(reader.take::<4>()?.into()),
+            6 => Host::Ip(reader.take::<16>()?.into()),
+            0 if version >= 2 => Host::Name(reader.name()?),
             _ => return Err(JoinTicketError("its address is of no known kind")),
         };
         let port = u16::from_be_bytes(reader.take()?);
+        let address = match host {
+            Host::Ip(ip) => SocketAddr::new(ip, port).into(),
+            Host::Name(name) => HostAddress::Name(name, port),
+        };
         let (authority, secret) = (reader.take()?, TicketSecret(reader.take()?));
         if !reader.0.is_empty() {
             return Err(JoinTicketError("something stands behind it"));
         }
-        Ok(Self { kind, address: SocketAddr::new(address, port), authority, secret })
+        Ok(Self { kind, address, authority, secret })
     }
 }
 
@@ -133,6 +146,12 @@ impl fmt::Display for MachineKind {
     }
 }
 
+/// The host in a ticket.
+enum Host {
+    Ip(IpAddr),
+    Name(HostName),
+}
+
 /// The rest of a ticket.
 struct Reader<'a>(&'a [u8]);
 
@@ -141,6 +160,15 @@ impl Reader<'_> {
         let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(JoinTicketError("it is too short"))?;
         self.0 = rest;
         Ok(*taken)
+    }
+
+    /// A name, which follows its length.
+    fn name(&mut self) -> Result<HostName, JoinTicketError> {
+        let [length] = self.take()?;
+        let (name, rest) = self.0.split_at_checked(usize::from(length)).ok_or(JoinTicketError("it is too short"))?;
+        self.0 = rest;
+        let name = std::str::from_utf8(name).ok().and_then(HostName::new);
+        name.ok_or(JoinTicketError("the name in its address is none"))
     }
 }
 
@@ -153,10 +181,10 @@ fn kind_byte(kind: MachineKind) -> u8 {
     }
 }
 
-/// Version of the tickets that this build writes and reads.
-const VERSION: u8 = 1;
-/// Longest ticket in bytes of text: 73 bytes, eight letters for five.
-const TEXT_BYTES_MAX: usize = 120;
+/// Newest version of the tickets that this build writes and reads: 2 has the name of a machine, 1 a number.
+const VERSION: u8 = 2;
+/// Longest ticket in bytes of text: 311 bytes, eight letters for five.
+const TEXT_BYTES_MAX: usize = 500;
 
 #[cfg(test)]
 mod tests {
@@ -174,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_ticket_reads_back_as_written_also_in_capitals_and_with_blanks_around_it() {
-        for address in ["192.0.2.7:7400", "[2001:db8::1]:7400"] {
+        for address in ["192.0.2.7:7400", "[2001:db8::1]:7400", "master.example.org:7400"] {
             for kind in [MachineKind::Node, MachineKind::Master] {
                 let ticket = JoinTicket { kind, ..ticket(address) };
                 let text = ticket.to_string();
@@ -191,6 +219,13 @@ mod tests {
             "lbogazdinryhi6d4dqobyha4dqobyha4dqobyha4d2nm5aqy",
         );
         assert_eq!(ticket("192.0.2.7:7400").to_string(), expected);
+        let named = concat!(
+            "aiaqaclnfzsxqylnobwgkhhiaaaqeayeaudaocajbifqydiob4",
+            "ibceqtcqkrmfyydenbwha5dypqobyha4dqobyha4dqobyha4dqobca5cwq",
+        );
+        assert_eq!(ticket("m.example:7400").to_string(), named);
+        let longest = format!("{}.{}:7400", ["a".repeat(62).as_str(); 3].join("."), "b".repeat(63));
+        assert_eq!(ticket(&longest).to_string().parse(), Ok(ticket(&longest)));
     }
 
     #[test]
@@ -221,9 +256,14 @@ mod tests {
             changed[at] = byte;
             changed
         };
-        assert!(sealed(with(0, 2)).contains("newer version"));
+        assert!(sealed(with(0, 3)).contains("newer version"));
         assert!(sealed(with(1, 3)).contains("kind of machine"));
         assert!(sealed(with(2, 5)).contains("address"));
+        assert!(sealed(with(2, 0)).contains("address"), "version 1 has no names");
+        let named = ticket("m.example:7400").bytes();
+        let mut named = named[..named.len() - 4].to_vec();
+        named[4] = b'/';
+        assert!(sealed(named).contains("name"));
         assert!(sealed(body[..body.len() - 1].to_vec()).contains("too short"));
         assert!(sealed([body, &[0]].concat()).contains("behind it"));
         assert!("a".repeat(1_000).parse::<JoinTicket>().is_err());

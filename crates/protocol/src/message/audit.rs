@@ -187,6 +187,10 @@ impl AuditEvent {
 }
 
 impl AuditKind {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Login, Self::Refusal, Self::Grant, Self::Admin, Self::Job, Self::Ticket, Self::Record];
+
     /// The word that stands in a line.
     pub fn as_str(self) -> &'static str {
         match self {

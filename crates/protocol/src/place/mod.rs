@@ -2,6 +2,7 @@
 
 pub mod address_range;
 pub mod disk;
+pub mod host_address;
 pub mod policy;
 pub mod slice;
 pub mod topology;

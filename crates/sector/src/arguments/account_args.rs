@@ -1,10 +1,10 @@
 //! Arguments of the commands about people: login, users, groups, sessions. This file never runs a command.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use client::{CredentialId, UserName};
-use protocol::AddressRange;
+use protocol::{AddressRange, HostAddress};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Login {
@@ -20,9 +20,9 @@ pub(crate) struct Login {
     /// Read the password from standard input, to the end of its first line
     #[arg(long)]
     pub(crate) password_stdin: bool,
-    /// The master's address, where no profile names it yet
+    /// Where the master is, where no profile names it yet
     #[arg(long, value_name = "HOST:PORT", requires = "authority")]
-    pub(crate) master: Option<SocketAddr>,
+    pub(crate) master: Option<HostAddress>,
     /// The certificate of the cloud's authority, a PEM file, where no profile holds it yet
     #[arg(long, value_name = "FILE", requires = "master")]
     pub(crate) authority: Option<PathBuf>,

@@ -25,6 +25,22 @@ pub(crate) enum AclCommand {
         path: String,
         /// WHO:RIGHTS, with commas between; WHO is user:NAME, group:NAME or everyone
         acl: Acl,
+        /// Take users and groups that the cloud does not know
+        #[arg(long)]
+        unknown: bool,
+    },
+    /// Let it also say this; what it says of others stays
+    #[command(after_help = "Example: sector acl add /sdss user:bob:r\n\n\
+                            Who is named already gets these rights in the place of the former ones. A file or folder\n\
+                            that says nothing itself begins with what holds for it now.")]
+    Add {
+        /// File or folder
+        path: String,
+        /// WHO:RIGHTS, with commas between; WHO is user:NAME, group:NAME or everyone
+        acl: Acl,
+        /// Take users and groups that the cloud does not know
+        #[arg(long)]
+        unknown: bool,
     },
     /// Take away what it says of some
     #[command(after_help = "Example: sector acl remove /sdss user:alice")]
@@ -51,5 +67,8 @@ pub(crate) enum AclCommand {
         path: String,
         /// Whose it is from now on
         user: UserName,
+        /// Take users and groups that the cloud does not know
+        #[arg(long)]
+        unknown: bool,
     },
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use protocol::{AddressRange, JoinTicket, KeyDigest, NodeId, UserName};
+use protocol::{AddressRange, HostAddress, JoinTicket, KeyDigest, NodeId, UserName};
 
 #[derive(Clone, Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -38,11 +38,11 @@ pub(crate) struct SecurityInit {
     #[arg(long, default_value = "sector")]
     pub(crate) name: String,
     /// Where masters reach it
-    #[arg(long, default_value = "127.0.0.1:7401", value_name = "HOST:PORT")]
+    #[arg(long, default_value = "127.0.0.1:7401", value_name = "IP:PORT")]
     pub(crate) listen: SocketAddr,
     /// Where the master will be, for the administrator's profile [default: port 7400 of the security server's address]
     #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) master: Option<SocketAddr>,
+    pub(crate) master: Option<HostAddress>,
     /// The first administrator's name
     #[arg(long, default_value = "admin", value_name = "NAME")]
     pub(crate) admin: UserName,
@@ -67,7 +67,7 @@ pub(crate) enum SecurityTicket {
         life: std::time::Duration,
         /// Where the master will reach the security server [default: where it listens]
         #[arg(long, value_name = "HOST:PORT")]
-        address: Option<SocketAddr>,
+        address: Option<HostAddress>,
     },
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct MasterJoin {
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: PathBuf,
     /// Where clients and nodes reach it
-    #[arg(long, default_value = "0.0.0.0:7400", value_name = "HOST:PORT")]
+    #[arg(long, default_value = "0.0.0.0:7400", value_name = "IP:PORT")]
     pub(crate) listen: SocketAddr,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct NodeTicket {
     pub(crate) life: std::time::Duration,
     /// Where the node will reach the master [default: as in the profile]
     #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) master: Option<SocketAddr>,
+    pub(crate) master: Option<HostAddress>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -116,11 +116,11 @@ pub(crate) struct NodeJoin {
     #[arg(long, default_value = "rack-1")]
     pub(crate) rack: String,
     /// Where others reach it [default: port 7410 of the address from which it reaches the master]
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "IP:PORT")]
     pub(crate) listen: Option<SocketAddr>,
     /// Without a ticket: where the master is
     #[arg(long, value_name = "HOST:PORT", requires = "id")]
-    pub(crate) master: Option<SocketAddr>,
+    pub(crate) master: Option<HostAddress>,
     /// Without a ticket: the certificate of the cloud's authority
     #[arg(long, value_name = "FILE", requires = "master", conflicts_with = "trust_on_first_use")]
     pub(crate) authority: Option<PathBuf>,

@@ -10,18 +10,18 @@ use super::{Allow, Approve, MasterJoin, NodeJoin, NodeTicket};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Up {
-    /// Nodes to start
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) nodes: u32,
-    /// Sites to spread them over
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) sites: u32,
+    /// Nodes to start; more than the data folder has are added [default: those it has, 4 of a new cloud]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) nodes: Option<u32>,
+    /// Sites to spread them over [default: those it has, 2 of a new cloud]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) sites: Option<u32>,
     /// Where everything is kept [default: data in $SECTOR_HOME]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// The master's port; 0 takes a free one
-    #[arg(long, default_value_t = 7011)]
-    pub(crate) port: u16,
+    /// The master's port; 0 takes a free one [default: the one it has, 7011 of a new cloud]
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
     /// Run in the background; stop it with `sector down`
     #[arg(long)]
     pub(crate) detach: bool,
@@ -31,9 +31,9 @@ pub(crate) struct Up {
     /// One process a role, as on a real cluster
     #[arg(long)]
     pub(crate) processes: bool,
-    /// Data folders of each node, as if each were a disk
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
-    pub(crate) disks_per_node: u32,
+    /// Data folders of each node, as if each were a disk [default: those it has, 1 of a new cloud]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(crate) disks_per_node: Option<u32>,
     /// Do not encrypt the bytes of files within a site: anyone on its network can read them
     #[arg(long)]
     pub(crate) insecure_data: bool,
@@ -92,7 +92,7 @@ pub(crate) enum NodeVerb {
     #[command(
         after_help = "Example: sector node join --master 10.0.0.1:7400 --trust-on-first-use --id node-3 --folder /srv/node"
     )]
-    Join(NodeJoin),
+    Join(Box<NodeJoin>),
     /// Machines that wait to be approved
     #[command(after_help = "Example: sector node requests")]
     Requests,

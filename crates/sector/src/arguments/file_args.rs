@@ -226,6 +226,9 @@ pub(crate) enum QuotaCommand {
         /// `bytes=1TB`, `files=1000000`; without a value: any number
         #[arg(required = true, value_name = "KEY=VALUE")]
         limits: Vec<String>,
+        /// Take a user that the cloud does not know
+        #[arg(long)]
+        unknown: bool,
     },
     /// Let a user keep any number
     #[command(after_help = "Example: sector quota clear alice")]

@@ -10,6 +10,7 @@ mod cloud_args;
 mod file_args;
 mod job_args;
 mod limit_args;
+mod profile_args;
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -22,7 +23,7 @@ pub(crate) use acl_args::AclCommand;
 pub(crate) use admission_args::{
     Allow, Approve, MasterJoin, NodeJoin, NodeTicket, SecurityCommand, SecurityInit, SecurityRole, SecurityTicket,
 };
-pub(crate) use audit_args::{AuditCommand, AuditShow};
+pub(crate) use audit_args::{Audit, AuditCommand, AuditFolder, AuditShow};
 pub(crate) use backup_args::{Backup, Restore};
 pub(crate) use cloud_args::{
     Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Metrics, Node, NodeVerb,
@@ -33,6 +34,7 @@ pub(crate) use file_args::{
 };
 pub(crate) use job_args::{Index, JobArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
+pub(crate) use profile_args::ProfileCommand;
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
 #[derive(Debug, Parser)]
@@ -169,9 +171,12 @@ pub(crate) enum Command {
     /// Login sessions
     #[command(subcommand, after_help = "Example: sector session revoke --user alice")]
     Session(SessionCommand),
+    /// Clouds by name: which profiles there are, and which one commands use
+    #[command(subcommand, after_help = "Example: sector profile use chicago")]
+    Profile(ProfileCommand),
     /// Who did what: the record of logins, refusals, grants, administrators' acts and jobs
-    #[command(subcommand, after_help = "Example: sector audit verify")]
-    Audit(AuditCommand),
+    #[command(after_help = "Example: sector audit --since 1h --kind refusal")]
+    Audit(Audit),
     /// Run a Sphere job: a function over records where they lie
     #[command(after_help = "Example: sector run --udf words --input /text --buckets 8 --then index --output /index")]
     Run(Run),

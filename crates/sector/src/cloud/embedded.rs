@@ -32,8 +32,8 @@ impl Embedded {
             spawn("master", |stopping| async move { server.run(stopping).await.map_err(|error| error.to_string()) });
 
         let mut roles = Vec::new();
-        for number in layout.spec.node_numbers() {
-            let (_, settings) = layout.node(number, address)?;
+        for at in 0..layout.spec.nodes.len() {
+            let (_, settings) = layout.node(at, address)?;
             let server = node::NodeServer::bind(
                 &settings,
                 SpeProgram::this_executable().map_err(|error| Failure::failed(error.to_string()))?,

@@ -1,18 +1,24 @@
 //! The folder of a cloud on one machine: one folder per role with its settings and credentials, created where
-//! missing. It never starts a role.
+//! missing. What a person has changed in settings stays. It never starts a role.
 
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
 use client::Profile;
-use daemon::settings::{Checked, MasterSettings, NodeSettings, SecuritySettings};
+use daemon::settings::{Checked, MasterSettings, NodeSettings, SecuritySettings, Settings};
 use protocol::{NodeId, UserName};
 use security::create_cloud;
 use serde::Deserialize;
 use terminal::failure::Failure;
+use toml_edit::Value;
+
+use super::{
+    known_cloud::{AskedCloud, KnownCloud},
+    role_settings::RoleSettings,
+};
 
 /// The size of a cloud, and where its roles run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -22,6 +28,9 @@ pub(crate) struct CloudSpec {
     pub(crate) servers: RolePlacement,
     /// Where each node runs.
     pub(crate) nodes: Vec<RolePlacement>,
+    /// The number of each node; empty if they are counted from 1.
+    #[serde(skip)]
+    pub(crate) numbers: Vec<u32>,
     /// The master's port; 0 for a free one.
     pub(crate) port: u16,
     /// The ports of the security server and of each node; free ports if not given.
@@ -49,17 +58,29 @@ pub(crate) struct RolePlacement {
     pub(crate) command_prefix: Vec<String>,
 }
 
+impl RolePlacement {
+    /// In a site of this machine's loopback.
+    pub(crate) fn on_loopback(site: u32) -> Self {
+        Self { site: format!("site-{site}"), address: Ipv4Addr::LOCALHOST, command_prefix: Vec::new() }
+    }
+}
+
+/// Which cloud a folder is to have.
+#[derive(Clone, Debug)]
+pub(crate) enum CloudShape {
+    /// This one, whatever its settings say.
+    Given(CloudSpec),
+    /// The one it has, or a new one; refused if that is not the one asked for.
+    Asked(AskedCloud),
+}
+
 impl CloudSpec {
     /// This many nodes on this machine's loopback, spread in turn over this many sites.
     pub(crate) fn on_loopback(nodes: u32, sites: u32) -> Self {
-        let place = |site: u32| RolePlacement {
-            site: format!("site-{site}"),
-            address: Ipv4Addr::LOCALHOST,
-            command_prefix: Vec::new(),
-        };
         Self {
-            servers: place(1),
-            nodes: (0..nodes).map(|number| place(number % sites + 1)).collect(),
+            servers: RolePlacement::on_loopback(1),
+            nodes: (0..nodes).map(|number| RolePlacement::on_loopback(number % sites + 1)).collect(),
+            numbers: Vec::new(),
             port: 0,
             other_ports: None,
             topology: None,
@@ -75,9 +96,9 @@ impl CloudSpec {
         toml::from_str(&text).map_err(wrong)
     }
 
-    /// The numbers of its nodes.
-    pub(crate) fn node_numbers(&self) -> std::ops::RangeInclusive<u32> {
-        1..=self.nodes.len() as u32
+    /// The numbers of its nodes, in the order of `nodes`.
+    pub(crate) fn node_numbers(&self) -> Vec<u32> {
+        if self.numbers.is_empty() { (1..=self.nodes.len() as u32).collect() } else { self.numbers.clone() }
     }
 }
 
@@ -93,14 +114,30 @@ pub(crate) struct Layout {
     pub(crate) folder: PathBuf,
     /// The cloud's shape.
     pub(crate) spec: CloudSpec,
+    /// What a person should know before it starts.
+    pub(crate) note: Option<String>,
+    /// Its settings follow `spec` in everything that `spec` says.
+    is_given: bool,
     authority_pem: String,
 }
 
 impl Layout {
     /// Makes or completes the folder: authority, credentials, the first administrator.
-    pub(crate) fn prepare(folder: PathBuf, shape: CloudSpec) -> Result<Self, Failure> {
+    pub(crate) fn prepare(folder: PathBuf, shape: CloudShape) -> Result<Self, Failure> {
         fs::create_dir_all(&folder).map_err(|error| Failure::local("make the folder", &folder, &error))?;
         let mut cloud = create_cloud(&folder.join("security"), "sector").map_err(security_failure)?;
+        let is_given = matches!(shape, CloudShape::Given(_));
+        let (shape, note) = match shape {
+            CloudShape::Given(spec) => (spec, None),
+            CloudShape::Asked(asked) => {
+                let machines = cloud.accounts().machines();
+                let is_removed = |id: &NodeId| machines.get(id).is_some_and(|machine| machine.is_revoked);
+                match KnownCloud::read(&folder, is_removed)? {
+                    Some(known) => known.start(&asked, &folder)?,
+                    None => (asked.new_cloud()?, None),
+                }
+            }
+        };
         cloud.ensure_master(&folder.join("master")).map_err(security_failure)?;
         for number in shape.node_numbers() {
             let id = node_id(number)?;
@@ -120,66 +157,87 @@ impl Layout {
             let profile = Profile::of(address, admin, token, authority_pem.clone());
             write_private(&file, profile.to_text().as_bytes())?;
         }
-        Ok(Self { folder, spec: shape, authority_pem })
+        Ok(Self { folder, spec: shape, note, is_given, authority_pem })
     }
 
     /// The administrator's profile for the cloud at `address`.
     pub(crate) fn profile(&self, address: SocketAddr) -> Result<Profile, Failure> {
         let kept = Profile::load(&self.folder.join("profile.toml"))?;
-        Ok(Profile { address, authority: self.authority_pem.clone(), ..kept })
+        Ok(Profile { address: on_this_machine(address).into(), authority: self.authority_pem.clone(), ..kept })
     }
 
-    /// The security server's settings, written to its folder.
+    /// The security server's settings, in its folder.
     pub(crate) fn security(&self) -> Result<(PathBuf, Checked<SecuritySettings>), Failure> {
         let port = self.spec.other_ports.map_or(0, |(security, _)| security);
         let listen = SocketAddr::new(self.spec.servers.address.into(), port);
-        self.write("security", SecuritySettings { listen, ..SecuritySettings::default() })
+        self.complete("security", &[("listen", listen.to_string().into())], &[])
     }
 
     /// The master's settings, for the security server at `security`.
     pub(crate) fn master(&self, security: SocketAddr) -> Result<(PathBuf, Checked<MasterSettings>), Failure> {
-        let settings = MasterSettings {
-            listen: SocketAddr::new(self.spec.servers.address.into(), self.spec.port),
-            topology: self.spec.topology.clone(),
-            security,
-            node_lost_after_seconds: NODE_LOST_AFTER_SECONDS,
-            replicate_after_seconds: REPLICATE_AFTER_SECONDS,
-            reserve_bytes: RESERVE_BYTES,
-            insecure_data: self.spec.insecure_data,
-            ..MasterSettings::default()
-        };
-        self.write("master", settings)
+        let listen = SocketAddr::new(self.spec.servers.address.into(), self.spec.port);
+        let mut first: Vec<(&str, Value)> = vec![
+            ("listen", listen.to_string().into()),
+            ("node_lost_after_seconds", NODE_LOST_AFTER_SECONDS.into()),
+            ("replicate_after_seconds", REPLICATE_AFTER_SECONDS.into()),
+            ("reserve_bytes", RESERVE_BYTES.into()),
+            ("insecure_data", self.spec.insecure_data.into()),
+        ];
+        first.extend(self.spec.topology.iter().map(|file| ("topology", file.display().to_string().into())));
+        self.complete("master", &first, &[("security", on_this_machine(security).to_string().into())])
     }
 
-    /// A node's settings, for the master at `master`.
-    pub(crate) fn node(&self, number: u32, master: SocketAddr) -> Result<(PathBuf, Checked<NodeSettings>), Failure> {
-        let id = node_id(number)?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-        let (disks, nodes) = (self.spec.disks_per_node, self.spec.nodes.len() as u32);
-        let place = &self.spec.nodes[number as usize - 1];
-        let settings = NodeSettings {
-            site: place.site.clone(),
-            rack: "rack-1".into(),
-            listen: SocketAddr::new(place.address.into(), self.spec.other_ports.map_or(0, |(_, node)| node)),
-            advertise: None,
+    /// A node's settings, for the master at `master`. `at` is its place in the shape, from 0.
+    pub(crate) fn node(&self, at: usize, master: SocketAddr) -> Result<(PathBuf, Checked<NodeSettings>), Failure> {
+        let id = node_id(self.spec.node_numbers()[at])?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let place = &self.spec.nodes[at];
+        let listen = SocketAddr::new(place.address.into(), self.spec.other_ports.map_or(0, |(_, node)| node));
+        let mut first: Vec<(&str, Value)> = vec![
+            ("site", place.site.as_str().into()),
+            ("listen", listen.to_string().into()),
             // The nodes of one machine share its processors.
-            spe_slots: (cores / nodes).max(1),
-            folders: (disks > 1).then(|| (2..=disks).map(|disk| format!("disk-{disk}").into()).collect()),
-            reserve_bytes: RESERVE_BYTES,
-            id: id.clone(),
-            master,
-            ..NodeSettings::default()
-        };
-        self.write(id.as_str(), settings)
+            ("spe_slots", ((cores / self.spec.nodes.len()).max(1) as i64).into()),
+            ("reserve_bytes", RESERVE_BYTES.into()),
+        ];
+        let disks = (2..=self.spec.disks_per_node).map(|disk| format!("disk-{disk}"));
+        if self.spec.disks_per_node > 1 {
+            first.push(("folders", disks.collect()));
+        }
+        let always = [("id", id.as_str().into()), ("master", on_this_machine(master).to_string().into())];
+        self.complete(id.as_str(), &first, &always)
     }
 
-    fn write<T: daemon::settings::Settings>(&self, role: &str, settings: T) -> Result<(PathBuf, Checked<T>), Failure> {
+    /// Completes a role's settings: `first` where there are none, `always` at every start. The rest stays as it is.
+    fn complete<T: Settings>(
+        &self,
+        role: &str,
+        first: &[(&str, Value)],
+        always: &[(&str, Value)],
+    ) -> Result<(PathBuf, Checked<T>), Failure> {
         let folder = self.folder.join(role);
-        let file = folder.join("settings.toml");
-        let checked = Checked::of(settings, &folder).map_err(|error| Failure::failed(error.to_string()))?;
-        write_private(&file, checked.to_toml().as_bytes())?;
-        Ok((file, checked))
+        let file = folder.join(SETTINGS_FILE);
+        let mut settings = RoleSettings::open::<T>(&file)?;
+        if settings.is_new() || self.is_given {
+            settings.set(first);
+        }
+        settings.use_folder(&folder);
+        settings.set(always);
+        if let Some(text) = settings.changed() {
+            write_private(&file, text.as_bytes())?;
+        }
+        Ok((file.clone(), Checked::read(&file)?))
     }
+}
+
+/// How a role that listens everywhere is reached from here.
+fn on_this_machine(address: SocketAddr) -> SocketAddr {
+    let loopback: IpAddr = match address.ip() {
+        ip if !ip.is_unspecified() => return address,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(loopback, address.port())
 }
 
 /// Writes a file that only its owner can read, whole or not at all.
@@ -190,7 +248,8 @@ pub(crate) fn write_private(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     store::write_file_atomically(file, bytes, 0o600).map_err(|error| Failure::local("write", file, &error))
 }
 
-fn node_id(number: u32) -> Result<NodeId, Failure> {
+/// The name of the node with this number.
+pub(crate) fn node_id(number: u32) -> Result<NodeId, Failure> {
     NodeId::new(format!("node-{number}")).map_err(|error| Failure::failed(error.to_string()))
 }
 
@@ -204,13 +263,15 @@ fn one() -> u32 {
     1
 }
 
+/// A role's settings, in its folder.
+pub(crate) const SETTINGS_FILE: &str = "settings.toml";
 /// On one machine a node is lost only when its process is: five missed reports are enough.
-const NODE_LOST_AFTER_SECONDS: u64 = 5;
+const NODE_LOST_AFTER_SECONDS: i64 = 5;
 /// And reconnecting a cable does not bring it back.
-const REPLICATE_AFTER_SECONDS: u64 = 5;
+const REPLICATE_AFTER_SECONDS: i64 = 5;
 /// Nodes of one machine share a disk; 32 MiB keep its journals alive. The master sees the space above a node's
 /// reserve, and leaves the same amount again. Uploads of unknown length therefore do not reach the reserve at once.
-const RESERVE_BYTES: u64 = 32 << 20;
+const RESERVE_BYTES: i64 = 32 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -236,6 +297,7 @@ mod tests {
         let expected = CloudSpec {
             servers: place("site1", [10, 77, 1, 1], &["sector-oct", "testbed", "run", "site1"]),
             nodes: vec![place("site2", [10, 77, 2, 2], &[])],
+            numbers: Vec::new(),
             port: 7400,
             other_ports: Some((7401, 7410)),
             topology: Some("/t/topology.toml".into()),

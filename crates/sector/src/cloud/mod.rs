@@ -3,10 +3,12 @@
 //! itself.
 
 pub(crate) mod embedded;
+mod known_cloud;
 mod layout;
 mod parent;
 pub(crate) mod processes;
 pub(crate) mod role;
+mod role_settings;
 mod running_cloud;
 
 use std::{ffi::OsString, path::Path};
@@ -16,15 +18,12 @@ use daemon::{ready, shutdown::Signals};
 use protocol::Reason;
 use terminal::{background, failure::Failure, show};
 
-pub(crate) use self::layout::{CloudSpec, Layout, RolePlacement, security_failure, write_private};
-use self::{parent::Parent, running_cloud::RunningCloud};
+pub(crate) use self::layout::{CloudShape, CloudSpec, Layout, RolePlacement, security_failure, write_private};
+use self::{known_cloud::AskedCloud, parent::Parent, running_cloud::RunningCloud};
 use crate::arguments::{Global, Up};
 
 /// `sector up`.
 pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
-    if up.sites > up.nodes {
-        return Err(Failure::usage(format!("{} nodes cannot stand in {} sites", up.nodes, up.sites)));
-    }
     let home = Profile::home()?;
     // A placed cloud belongs to the program that placed it, and is not the one of this home.
     let is_of_home = up.placement.is_none();
@@ -43,18 +42,22 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
     let data = up.data.clone().unwrap_or_else(|| home.join("data"));
     let data = std::path::absolute(&data).map_err(|error| Failure::local("use the folder", &data, &error))?;
     let shape = match &up.placement {
-        Some(file) => CloudSpec::read(file)?,
-        None => CloudSpec {
+        Some(file) => CloudShape::Given(CloudSpec::read(file)?),
+        None => CloudShape::Asked(AskedCloud {
+            nodes: up.nodes,
+            sites: up.sites,
             port: up.port,
             disks_per_node: up.disks_per_node,
             insecure_data: up.insecure_data,
-            ..CloudSpec::on_loopback(up.nodes, up.sites)
-        },
+        }),
     };
     // Before anything starts, so that no signal is lost.
     let mut signals = Signals::listen().map_err(|error| Failure::failed(error.to_string()))?;
     let mut parent = if up.until_stdin_ends { Parent::watch() } else { Parent::none() };
     let layout = Layout::prepare(data, shape)?;
+    if let Some(note) = layout.note.as_ref().filter(|_| !global.quiet) {
+        terminal::say!("sector: {note}");
+    }
     let mut cloud = if up.processes {
         Started::Processes(Box::new(processes::Processes::start(&layout).await?))
     } else {
@@ -147,12 +150,15 @@ async fn serve(
     }
     client.logout().await;
     let file = match &global.profile {
-        Some(file) => file.clone(),
+        Some(chosen) => Profile::chosen_file(chosen)?,
         None => Profile::home()?.join("profile.toml"),
     };
     write_private(&file, profile.to_text().as_bytes())?;
+    if !global.quiet && home.is_some() && file != Profile::default_file()? {
+        terminal::say!("sector: commands use another profile than this one; see `sector profile list`");
+    }
     if let Some(home) = home {
-        RunningCloud::here(profile.address, &layout.folder).save(home)?;
+        RunningCloud::here(profile.address.clone(), &layout.folder).save(home)?;
     }
     show::mark_output();
     ready::announce(format_args!("sector://{}", profile.address))
@@ -173,15 +179,16 @@ async fn serve(
 
 /// Starts the same command in the background and waits for its ready line.
 fn detach(up: &Up, global: &Global) -> Result<(), Failure> {
-    let mut words: Vec<OsString> = Vec::new();
+    let mut words: Vec<OsString> = vec!["up".into()];
     let numbers = [
-        ("--nodes", up.nodes.to_string()),
-        ("--sites", up.sites.to_string()),
-        ("--port", up.port.to_string()),
-        ("--disks-per-node", up.disks_per_node.to_string()),
+        ("--nodes", up.nodes),
+        ("--sites", up.sites),
+        ("--port", up.port.map(u32::from)),
+        ("--disks-per-node", up.disks_per_node),
     ];
-    words.push("up".into());
-    words.extend(numbers.into_iter().flat_map(|(name, number)| [name.into(), number.into()]));
+    for (name, number) in numbers {
+        words.extend(number.into_iter().flat_map(|number| [name.into(), number.to_string().into()]));
+    }
     words.extend(up.processes.then(|| "--processes".into()));
     words.extend(up.insecure_data.then(|| "--insecure-data".into()));
     if let Some(data) = &up.data {

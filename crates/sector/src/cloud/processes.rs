@@ -41,8 +41,8 @@ impl Processes {
         let (file, _) = layout.master(security_address)?;
         let (master, address) = start("master", "master".into(), servers, &file).await?;
         let mut nodes = Vec::new();
-        for (number, place) in layout.spec.node_numbers().zip(&layout.spec.nodes) {
-            let (file, _) = layout.node(number, address)?;
+        for (at, (number, place)) in layout.spec.node_numbers().into_iter().zip(&layout.spec.nodes).enumerate() {
+            let (file, _) = layout.node(at, address)?;
             nodes.push(start("node", format!("node-{number}"), place, &file).await?.0);
         }
         Ok(Self { address, security, master, nodes })

@@ -3,10 +3,10 @@
 
 use std::{
     fs, io,
-    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
+use protocol::HostAddress;
 use serde::{Deserialize, Serialize};
 use terminal::{Failure, Process, background};
 
@@ -19,14 +19,14 @@ pub(crate) struct RunningCloud {
     #[serde(flatten)]
     pub(crate) process: Process,
     /// The master's address.
-    pub(crate) address: SocketAddr,
+    pub(crate) address: HostAddress,
     /// The data folder.
     pub(crate) data: PathBuf,
 }
 
 impl RunningCloud {
     /// The cloud of this process; it leaves the terminal's session if it was started in the background.
-    pub(crate) fn here(address: SocketAddr, data: &Path) -> Self {
+    pub(crate) fn here(address: HostAddress, data: &Path) -> Self {
         background::leave_terminal();
         Self { process: Process::here(), address, data: data.into() }
     }
@@ -64,7 +64,7 @@ mod tests {
     fn the_note_is_read_back_and_can_be_missing() {
         let home = tempfile::tempdir().expect("a folder");
         assert!(RunningCloud::load(home.path()).expect("readable").is_none());
-        let here = RunningCloud::here(SocketAddr::from(([127, 0, 0, 1], 1)), Path::new("/data"));
+        let here = RunningCloud::here("127.0.0.1:1".parse().expect("an address"), Path::new("/data"));
         here.save(home.path()).expect("written");
         assert!(RunningCloud::load(home.path()).expect("readable").is_some_and(|note| note.process.is_alive()));
         RunningCloud::forget(home.path());

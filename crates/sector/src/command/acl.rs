@@ -4,19 +4,44 @@ use client::{Acl, AclStatus, Client, SectorPath};
 use serde::Serialize;
 use terminal::{failure::Failure, show};
 
+use super::known_names::{check_list, check_users};
 use crate::arguments::{AclCommand, Global};
 
 /// `sector acl`.
 pub(crate) async fn run(cloud: &Client, command: AclCommand, global: &Global) -> Result<(), Failure> {
     let status = match command {
         AclCommand::Get { path } => return print(&cloud.acl(&SectorPath::parse(&path)?).await?, global),
-        AclCommand::Set { path, acl } => cloud.set_acl(&SectorPath::parse(&path)?, acl).await?,
+        AclCommand::Set { path, acl, unknown } => {
+            if !unknown {
+                check_list(cloud, &acl).await?;
+            }
+            cloud.set_acl(&SectorPath::parse(&path)?, acl).await?
+        }
+        AclCommand::Add { path, acl, unknown } => {
+            if !unknown {
+                check_list(cloud, &acl).await?;
+            }
+            let path = SectorPath::parse(&path)?;
+            let joined = joined(&cloud.acl(&path).await?.effective, &acl).map_err(Failure::usage)?;
+            cloud.set_acl(&path, joined).await?
+        }
         AclCommand::Remove { path, whom } => cloud.remove_from_acl(&SectorPath::parse(&path)?, whom).await?,
         AclCommand::Clear { path } => cloud.clear_acl(&SectorPath::parse(&path)?).await?,
-        AclCommand::Owner { path, user } => cloud.set_owner(&SectorPath::parse(&path)?, &user).await?,
+        AclCommand::Owner { path, user, unknown } => {
+            if !unknown {
+                check_users(cloud, &[&user]).await?;
+            }
+            cloud.set_owner(&SectorPath::parse(&path)?, &user).await?
+        }
     };
     // Changes print nothing, as in other commands; a program may want to see what is in effect now.
     if global.json { print(&status, global) } else { Ok(()) }
+}
+
+/// A list with these entries in it; whom they name had perhaps others before.
+fn joined(acl: &Acl, new: &Acl) -> Result<Acl, String> {
+    let named: Vec<_> = new.entries().iter().map(|entry| entry.principal.clone()).collect();
+    Acl::new(acl.without(&named).entries().iter().chain(new.entries()).cloned().collect())
 }
 
 fn print(status: &AclStatus, global: &Global) -> Result<(), Failure> {
@@ -79,4 +104,22 @@ fn entries(acl: &Acl) -> Vec<AclEntryView> {
     let view =
         |entry: &client::AclEntry| AclEntryView { who: entry.principal.to_string(), rights: entry.rights.to_string() };
     acl.entries().iter().map(view).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn entries_are_added_and_replace_those_of_the_same_name_alone() {
+        let acl = |text: &str| text.parse::<Acl>().unwrap();
+        let joined = |old: &str, new: &str| joined(&acl(old), &acl(new)).unwrap();
+        assert_eq!(joined("everyone:rx", "user:bob:rw"), acl("everyone:rx,user:bob:rw"));
+        assert_eq!(
+            joined("user:ann:rw,user:bob:rw", "user:bob:r,group:astro:rx"),
+            acl("user:ann:rw,user:bob:r,group:astro:rx")
+        );
+    }
 }

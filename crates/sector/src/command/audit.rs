@@ -3,7 +3,7 @@
 
 use std::{
     path::Path,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use client::Client;
@@ -16,15 +16,17 @@ use serde::Serialize;
 use serde_json::Value;
 use terminal::{failure::Failure, show};
 
-use crate::arguments::{AuditCommand, AuditShow, Global};
+use crate::arguments::{Audit, AuditCommand, AuditFolder, AuditShow, Global};
 
 /// `sector audit` on the files of a folder; `None` if the cloud must be asked.
-pub(crate) fn offline(command: &AuditCommand, global: &Global) -> Option<Result<(), Failure>> {
-    let (AuditCommand::Show(AuditShow { folder, .. }) | AuditCommand::Verify(folder)) = command;
-    let folder = folder.folder.as_deref()?;
-    Some(match command {
-        AuditCommand::Show(asked) => show_folder(asked, folder, global),
-        AuditCommand::Verify(_) => check_files(folder).and_then(|check| tell(&check, global)),
+pub(crate) async fn offline(asked: &Audit, global: &Global) -> Option<Result<(), Failure>> {
+    Some(match &asked.command {
+        Some(AuditCommand::Verify(AuditFolder { folder: Some(folder) })) => {
+            check_files(folder).and_then(|check| tell(&check, global))
+        }
+        Some(AuditCommand::Verify(_)) => return None,
+        Some(AuditCommand::Show(asked)) => show_folder(asked, asked.folder.folder.as_deref()?, global).await,
+        None => show_folder(&asked.show, asked.show.folder.folder.as_deref()?, global).await,
     })
 }
 
@@ -43,32 +45,40 @@ fn check_files(folder: &Path) -> Result<AuditCheck, Failure> {
 }
 
 /// `sector audit` with the cloud's own record.
-pub(crate) async fn run(cloud: &Client, command: AuditCommand, global: &Global) -> Result<(), Failure> {
-    match command {
-        AuditCommand::Show(asked) => {
-            let mut lines = Lines::new(global);
-            let mut query = query(&asked);
-            loop {
-                let page = cloud.audit_page(query.clone()).await?;
-                query.after = page.last;
-                if !lines.take(page)? {
-                    return lines.end();
-                }
-            }
+pub(crate) async fn run(cloud: &Client, command: Audit, global: &Global) -> Result<(), Failure> {
+    let asked = match command.command {
+        Some(AuditCommand::Verify(_)) => return tell(&cloud.verify_audit().await?, global),
+        Some(AuditCommand::Show(asked)) => asked,
+        None => command.show,
+    };
+    let mut lines = Lines::new(&asked, global);
+    let mut query = query(&asked);
+    loop {
+        let page = cloud.audit_page(query.clone()).await?;
+        query.after = query.after.max(page.last);
+        if lines.take(page)? {
+            continue;
         }
-        AuditCommand::Verify(_) => tell(&cloud.verify_audit().await?, global),
+        if !asked.follow {
+            return lines.end();
+        }
+        tokio::time::sleep(FOLLOW_PERIOD).await;
     }
 }
 
-fn show_folder(asked: &AuditShow, folder: &Path, global: &Global) -> Result<(), Failure> {
-    let mut lines = Lines::new(global);
+async fn show_folder(asked: &AuditShow, folder: &Path, global: &Global) -> Result<(), Failure> {
+    let mut lines = Lines::new(asked, global);
     let mut query = query(asked);
     loop {
         let page = read_page(folder, &query, u64::MAX).map_err(|error| Failure::failed(error.to_string()))?;
-        query.after = page.last;
-        if !lines.take(page)? {
+        query.after = query.after.max(page.last);
+        if lines.take(page)? {
+            continue;
+        }
+        if !asked.follow {
             return lines.end();
         }
+        tokio::time::sleep(FOLLOW_PERIOD).await;
     }
 }
 
@@ -78,13 +88,15 @@ fn query(asked: &AuditShow) -> AuditQuery {
 }
 
 /// Lines for the user: printed page by page, or gathered for one JSON document.
-struct Lines {
-    json: Option<Vec<Value>>,
+struct Lines<'a> {
+    asked: &'a AuditShow,
+    is_json: bool,
+    gathered: Vec<Value>,
 }
 
-impl Lines {
-    fn new(global: &Global) -> Self {
-        Self { json: global.json.then(Vec::new) }
+impl<'a> Lines<'a> {
+    fn new(asked: &'a AuditShow, global: &Global) -> Self {
+        Self { asked, is_json: global.json, gathered: Vec::new() }
     }
 
     /// Takes a page; returns whether there is more to come.
@@ -92,17 +104,38 @@ impl Lines {
         for line in page.lines {
             // A line that is not JSON is shown as it is: the check says what is wrong with it.
             let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
-            match &mut self.json {
-                Some(gathered) => gathered.push(value),
-                None => show::line(in_words(&value)),
+            if !is_wanted(&value, self.asked) {
+                continue;
+            }
+            match (self.is_json, self.asked.follow) {
+                (true, false) => self.gathered.push(value),
+                (true, true) => show::line(value.to_string()),
+                (false, _) => show::line(in_words(&value)),
             }
         }
         Ok(page.more)
     }
 
     fn end(self) -> Result<(), Failure> {
-        self.json.map_or(Ok(()), |lines| show::json(&lines))
+        if self.is_json { show::json(&self.gathered) } else { Ok(()) }
     }
+}
+
+/// Whether a line is one of those that were asked for. What is no line of a record always is.
+fn is_wanted(line: &Value, asked: &AuditShow) -> bool {
+    let text = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
+    if !line.is_object() {
+        return true;
+    }
+    let is_session = (text("what"), text("note"), text("outcome")) == ("open session", "with a token", "done");
+    let is_below = |path: &str| {
+        let path = path.trim_end_matches('/');
+        !text("object").is_empty()
+            && text("object").strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    (asked.all || !is_session)
+        && (asked.kinds.is_empty() || asked.kinds.iter().any(|kind| kind.as_str() == text("kind")))
+        && asked.path.as_deref().is_none_or(is_below)
 }
 
 /// A line for people.
@@ -161,11 +194,43 @@ struct CheckView<'a> {
     why: Option<&'a str>,
 }
 
+/// How often the record is asked for new lines.
+const FOLLOW_PERIOD: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use protocol::message::audit::AuditKind;
+
     use super::*;
+
+    #[test]
+    fn lines_are_chosen_by_kind_and_path_and_sessions_with_a_token_are_left_out() {
+        let asked = |kinds: &[AuditKind], path: Option<&str>, all| AuditShow {
+            since: None,
+            user: None,
+            kinds: kinds.to_vec(),
+            path: path.map(ToOwned::to_owned),
+            follow: false,
+            all,
+            folder: AuditFolder { folder: None },
+        };
+        let line = |kind: &str, what: &str, object: &str, note: &str| serde_json::json!({"kind": kind, "what": what, "object": object, "note": note, "outcome": "done"});
+        let session = line("login", "open session", "", "with a token");
+        assert!(!is_wanted(&session, &asked(&[], None, false)) && is_wanted(&session, &asked(&[], None, true)));
+        assert!(is_wanted(&line("login", "open session", "", "with a password"), &asked(&[], None, false)));
+        let grant = line("grant", "set acl", "/a/b", "");
+        let both = [AuditKind::Grant, AuditKind::Job];
+        assert!(is_wanted(&grant, &asked(&both, Some("/a"), false)));
+        assert!(
+            is_wanted(&grant, &asked(&[], Some("/a/b/"), false)) && is_wanted(&grant, &asked(&[], Some("/"), false))
+        );
+        assert!(!is_wanted(&grant, &asked(&[], Some("/a/bc"), false)));
+        assert!(!is_wanted(&grant, &asked(&[], Some("/a/b/c"), false)));
+        assert!(!is_wanted(&grant, &asked(&[AuditKind::Job], None, false)));
+        assert!(is_wanted(&Value::String("no json".into()), &asked(&both, Some("/x"), false)));
+    }
 
     #[test]
     fn a_folder_without_a_record_is_not_called_whole() {

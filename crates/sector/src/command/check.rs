@@ -73,7 +73,7 @@ async fn files(cloud: &Client, check: &Check) -> Result<Vec<(SectorPath, u64)>, 
 
 fn report(views: &[CopyView], global: &Global) -> Result<(), Failure> {
     let count = |result| views.iter().filter(|view| view.result == result).count();
-    let (corrupt, missing) = (count("corrupt"), count("missing"));
+    let (corrupt, missing, unreachable) = (count("corrupt"), count("missing"), count("unreachable"));
     if global.json {
         show::json(&views)?;
     } else {
@@ -82,13 +82,17 @@ fn report(views: &[CopyView], global: &Global) -> Result<(), Failure> {
             show::line(format!("{} at {node}: {}: {}", view.path, view.result, view.why));
         }
         if !global.quiet {
-            show::line(format!("{} copies: {} ok, {corrupt} corrupt, {missing} missing", views.len(), count("ok")));
+            show::line(format!(
+                "{} copies: {} ok, {corrupt} corrupt, {missing} missing, {unreachable} unreachable",
+                views.len(),
+                count("ok")
+            ));
         }
     }
-    match (corrupt, missing) {
+    match (corrupt, missing + unreachable) {
         (0, 0) => Ok(()),
-        (0, _) => Err(Failure::failed(format!(
-            "{missing} copies could not be checked; see `sector health`, and check again once all nodes are up"
+        (0, unchecked) => Err(Failure::failed(format!(
+            "{unchecked} copies could not be checked; see `sector health`, and check again once all nodes are up"
         ))),
         _ => Err(Failure::new(
             Reason::Corrupt,
@@ -114,6 +118,7 @@ impl CopyView {
             CheckResult::Ok => "ok",
             CheckResult::Corrupt => "corrupt",
             CheckResult::Missing => "missing",
+            CheckResult::Unreachable => "unreachable",
         };
         Self { path: path.to_string(), node: copy.node.map(|node| node.to_string()), result, why: copy.why }
     }
@@ -135,6 +140,7 @@ mod tests {
         };
         assert_eq!(status(&["ok", "ok"]), None);
         assert_eq!(status(&["ok", "missing"]), Some(Reason::Failed));
+        assert_eq!(status(&["ok", "unreachable"]), Some(Reason::Failed));
         assert_eq!(status(&["missing", "corrupt", "ok"]), Some(Reason::Corrupt));
         assert_eq!(status(&[]), None, "a folder without files is as it should be");
     }

@@ -45,9 +45,11 @@ pub(crate) async fn mv(cloud: &Client, mv: &Mv, global: &Global) -> Result<(), F
 /// `sector cp`.
 pub(crate) async fn cp(cloud: &Client, cp: Cp, global: &Global) -> Result<(), Failure> {
     let other = match cp.from_profile.as_ref().or(cp.to_profile.as_ref()) {
-        Some(file) => {
-            Some(session::connect_with(Profile::load(file)?, global).await?.throttled(cloud.throttle().clone()))
-        }
+        Some(file) => Some(
+            session::connect_with(Profile::load(&Profile::chosen_file(file)?)?, global)
+                .await?
+                .throttled(cloud.throttle().clone()),
+        ),
         None => None,
     };
     let (from, to) = match &other {

@@ -18,7 +18,7 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
     let usual = Profile::default_file().ok().and_then(|file| Profile::load(&file).ok());
     check_kept(&file, known.as_ref(), usual.as_ref())?;
     let kept = known.as_ref().map(|known| (known.over_network, known.carrier, known.controller)).unwrap_or_default();
-    let (address, authority) = match (asked.master, &asked.authority, known.or(usual)) {
+    let (address, authority) = match (asked.master.clone(), &asked.authority, known.or(usual)) {
         (Some(address), Some(authority), _) => (address, read(authority)?),
         (_, _, Some(known)) => (known.address, known.authority),
         _ => {
@@ -30,7 +30,7 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
     let at = LoginTarget { address, authority, machine };
     let profile = match asked.user {
         Some(user) => {
-            let prompt = format!("Password of {user} at {address}: ");
+            let prompt = format!("Password of {user} at {}: ", at.address);
             let password = PasswordInput::open(asked.password_stdin)?.current_password(&prompt)?;
             client::login(&at, &user, password).await?
         }

@@ -16,6 +16,7 @@ mod import;
 mod index;
 mod inspect;
 pub(crate) mod jobs;
+mod known_names;
 mod listing;
 mod login;
 mod metrics;
@@ -23,9 +24,11 @@ mod node;
 mod nodes;
 mod password_input;
 mod policy;
+mod profile;
 mod quota;
 mod rebuild;
 mod remove;
+mod room;
 mod segments;
 mod sessions;
 mod topology;
@@ -66,7 +69,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
             admission::join::master(join, global).await
         }
         Command::Node(Node { verb: Some(NodeVerb::Join(join)), .. }) => tokio::select! {
-            joined = admission::join::node(join, global) => joined,
+            joined = admission::join::node(*join, global) => joined,
             signal = interrupted() => Err(signal.failure("interrupted; the same command goes on where it was")),
         },
         Command::Master(MasterRole { command: Some(MasterCommand::Rebuild(role)), .. }) => {
@@ -77,6 +80,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Node(Node { config: Some(config), verb: None }) => cloud::role::node(&config).await,
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
         Command::Login(login) => login::login(login, global).await,
+        Command::Profile(asked) => profile::run(asked, global),
         Command::Doctor(asked) => doctor::doctor(&asked, global).await,
         Command::Backup(asked) => backup::backup(asked, global).await,
         Command::Restore(asked) => backup::restore(asked, global).await,
@@ -86,7 +90,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
             Ok(())
         }
         Command::Man { folder } => completions::manual(&folder),
-        Command::Audit(asked) => match audit::offline(&asked, global) {
+        Command::Audit(asked) => match audit::offline(&asked, global).await {
             Some(done) => done,
             None => with_client(Command::Audit(asked), global).await,
         },
@@ -159,6 +163,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Node(_)
         | Command::Doctor(_)
         | Command::Login(_)
+        | Command::Profile(_)
         | Command::Backup(_)
         | Command::Restore(_)
         | Command::Inspect(_)

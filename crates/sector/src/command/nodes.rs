@@ -14,12 +14,14 @@ use protocol::{
 use serde::Serialize;
 use terminal::{failure::Failure, show};
 
+use super::room::{local_device, room, total};
 use crate::arguments::Global;
 
 /// `sector nodes`.
 pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let nodes = cloud.nodes().await?;
     let held: Vec<_> = nodes.iter().flat_map(|node| node.links.iter().filter_map(|link| held(node, link))).collect();
+    let (_, shared) = total(&nodes, local_device);
     let views: Vec<_> = nodes.into_iter().map(NodeView::from).collect();
     if global.json {
         return show::json(&views);
@@ -44,7 +46,7 @@ pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure
         })
         .collect();
     show::table(&["id", "site", "rack", "state", " used", " free", " fill", "disks", "address", "data"], &rows);
-    held.iter().for_each(show::line);
+    held.iter().chain(&shared).for_each(show::line);
     Ok(())
 }
 
@@ -80,12 +82,16 @@ pub(crate) async fn list(cloud: &Client, global: &Global) -> Result<(), Failure>
 
 /// `sector health`.
 pub(crate) async fn health(cloud: &Client, global: &Global) -> Result<(), Failure> {
-    let health = cloud.health().await?;
+    let mut health = cloud.health().await?;
+    let nodes = cloud.nodes().await?;
+    let room = room(&nodes, &cloud.quotas().await?);
+    health.reasons.extend(room.reasons);
     let status = match (health.lost + health.corrupt, health.reasons.is_empty()) {
         (0, true) => "ok",
-        (0, false) => "warning",
+        (0, false) if !room.is_critical => "warning",
         _ => "critical",
     };
+    let (total, _) = total(&nodes, local_device);
     if global.json {
         show::json(&HealthView {
             status,
@@ -97,6 +103,8 @@ pub(crate) async fn health(cloud: &Client, global: &Global) -> Result<(), Failur
             short_of_nodes: health.short_of_nodes,
             refused_tickets: by_fault(health.refused_tickets),
             insecure_sites: health.insecure_sites,
+            used_bytes: total.used_bytes,
+            free_bytes: total.free_bytes,
         })?;
     } else if status == "ok" {
         show::line("ok: every file has its copies and every node is up");
@@ -315,4 +323,8 @@ struct HealthView {
     refused_tickets: BTreeMap<&'static str, u64>,
     /// Sites within which data is not encrypted.
     insecure_sites: Vec<String>,
+    /// Bytes that slices take on all nodes that are up.
+    used_bytes: u64,
+    /// Bytes that they can still take; a disk that nodes share counts once.
+    free_bytes: u64,
 }

@@ -5,14 +5,20 @@ use protocol::UserName;
 use serde::Serialize;
 use terminal::{failure::Failure, show};
 
-use super::policy::{number, size};
+use super::{
+    known_names::check_users,
+    policy::{number, size},
+};
 use crate::arguments::{Global, QuotaCommand};
 
 /// `sector quota`.
 pub(crate) async fn run(cloud: &Client, command: QuotaCommand, global: &Global) -> Result<(), Failure> {
     match command {
         QuotaCommand::List => list(cloud, global).await,
-        QuotaCommand::Set { user, limits } => {
+        QuotaCommand::Set { user, limits, unknown } => {
+            if !unknown {
+                check_users(cloud, &[&user]).await?;
+            }
             let is_it = |of: &QuotaOf| *of == QuotaOf::User(user.clone());
             let known = cloud.quotas().await?.into_iter().find(|quota| is_it(&quota.of));
             let (mut bytes, mut files) = known.map_or((None, None), |quota| (quota.bytes, quota.files));

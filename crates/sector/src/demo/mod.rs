@@ -16,7 +16,7 @@ use terminal::{failure::Failure, show};
 
 use crate::{
     arguments::{Demo, Global},
-    cloud::{CloudSpec, Layout, embedded::Embedded, wait_for_nodes},
+    cloud::{CloudShape, CloudSpec, Layout, embedded::Embedded, wait_for_nodes},
     command::files,
 };
 
@@ -41,7 +41,7 @@ pub(crate) async fn run(demo: Demo, global: &Global) -> Result<(), Failure> {
 /// Brings the cloud up, walks, and takes it down.
 async fn tour(demo: &Demo, folder: PathBuf, uploads: UploadPlan, global: &Global) -> Result<Vec<Step>, Failure> {
     say(global, "a cloud of 4 nodes in 2 sites, in this process");
-    let layout = Layout::prepare(folder, CloudSpec::on_loopback(4, 2))?;
+    let layout = Layout::prepare(folder, CloudShape::Given(CloudSpec::on_loopback(4, 2)))?;
     let cloud = Embedded::start(&layout).await?;
     let client = Client::connect(&layout.profile(cloud.address())?).await?;
     wait_for_nodes(&client, layout.spec.nodes.len() as u32).await?;

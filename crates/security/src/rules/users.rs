@@ -24,7 +24,7 @@ use crate::{
     SecurityError,
     accounts::{
         self, User,
-        password_hash::{PasswordHash, PasswordHashing},
+        password_hash::{PASSWORD_BYTES_MIN, PasswordHash, PasswordHashing},
     },
 };
 
@@ -353,6 +353,11 @@ pub(super) fn check_password(user: &UserName, password: &str) -> Result<(), Refu
     let (password, name) = (password.to_lowercase(), user.as_str().to_lowercase());
     if password == name || (name.len() >= TELLING_NAME_BYTES && password.contains(&name)) {
         return Err(Refusal::new(Reason::Invalid, "a password may not contain the user's name; choose another"));
+    }
+    // A short name may occur by chance. What remains without it must still be a password.
+    if password.contains(&name) && password.replace(&name, "").len() < PASSWORD_BYTES_MIN {
+        let message = "without the user's name too little of the password is left; choose another";
+        return Err(Refusal::new(Reason::Invalid, message));
     }
     Ok(())
 }

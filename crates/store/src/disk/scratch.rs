@@ -149,7 +149,7 @@ mod tests {
             fs::create_dir(folder.path().join("removed-1")).unwrap();
             fs::write(folder.path().join("removed-1/file"), b"x").unwrap();
             for closed in [&locked, &scratch.join("locked"), &scratch] {
-                fs::set_permissions(closed, Permissions::from_mode(0)).unwrap();
+                fs::set_permissions(closed, Permissions::from_mode(0o0)).unwrap();
             }
             clear_scratch(folder.path()).unwrap();
         });

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    net::{SocketAddr, UdpSocket},
+    net::{IpAddr, SocketAddr, UdpSocket},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -11,10 +11,14 @@ use std::{
 
 use client::{AdmittedMachine, Decision, Newcomer, TrustAnchor};
 use daemon::settings::{Checked, CredentialFiles, MasterSettings, NodeSettings, Settings};
-use net::identity::{NewKey, fingerprint};
-use protocol::{MachineKind, NodeId, Reason, Status};
+use net::{
+    identity::{NewKey, fingerprint},
+    transfer::resolve,
+};
+use protocol::{HostAddress, MachineKind, NodeId, Reason, Status};
 use store::{replace_files_atomically, write_file_atomically};
 use terminal::{failure::Failure, show};
+use tokio::{net::TcpStream, time::timeout};
 
 use crate::arguments::{Global, MasterJoin, NodeJoin};
 
@@ -26,7 +30,7 @@ pub(crate) async fn master(arguments: MasterJoin, global: &Global) -> Result<(),
     }
     let place = MachineFolder::prepare(&folder, "master.toml")?;
     let kept = place.existing_settings::<MasterSettings>()?;
-    let settings = |id| MasterSettings { id, listen, security: ticket.address, ..MasterSettings::default() };
+    let settings = |id| MasterSettings { id, listen, security: ticket.address.clone(), ..MasterSettings::default() };
     // Before the ticket is used up: errors in the settings show now.
     Checked::of(settings(MasterSettings::default().id), &place.folder)?;
     let name = kept.as_ref().map(|kept| kept.id.clone());
@@ -41,7 +45,7 @@ pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Fai
     if ticket.is_some_and(|ticket| ticket.kind != MachineKind::Node) {
         return Err(Failure::usage("this ticket is for a master; use it with `sector master join`"));
     }
-    let Some(master) = ticket.map(|ticket| ticket.address).or(arguments.master) else {
+    let Some(master) = ticket.map(|ticket| ticket.address.clone()).or_else(|| arguments.master.clone()) else {
         let message = "give what `sector node ticket` printed, or ask without one: --master HOST:PORT --id ID";
         return Err(Failure::usage(message));
     };
@@ -56,11 +60,11 @@ pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Fai
     let name = kept.as_ref().map(|kept| kept.id.clone()).or_else(|| arguments.id.clone());
     let listen = match arguments.listen {
         Some(listen) => listen,
-        None => SocketAddr::new(address_towards(master)?, NODE_PORT),
+        None => SocketAddr::new(address_towards(&master).await?, NODE_PORT),
     };
     let settings = |id| NodeSettings {
         id,
-        master,
+        master: master.clone(),
         listen,
         site: arguments.site.clone(),
         rack: arguments.rack.clone(),
@@ -72,7 +76,7 @@ pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Fai
     Checked::of(settings(any_name), &place.folder)?;
     let admitted = match ticket {
         Some(ticket) => Newcomer::with_ticket(ticket, place.key()?).use_ticket(ticket, name).await?,
-        None => wait_for_approval(master, &arguments, &place, global).await?,
+        None => wait_for_approval(master.clone(), &arguments, &place, global).await?,
     };
     let new = kept.is_none().then(|| settings(admitted.name.clone()));
     place.install(&admitted, new, "node", global)
@@ -80,7 +84,7 @@ pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Fai
 
 /// Asks without a ticket until an administrator has decided.
 async fn wait_for_approval(
-    master: SocketAddr,
+    master: HostAddress,
     arguments: &NodeJoin,
     place: &MachineFolder,
     global: &Global,
@@ -196,19 +200,34 @@ impl MachineFolder {
     }
 }
 
-/// The address of this machine from which it reaches the master. Nothing is sent: the system is asked for the route.
-fn address_towards(master: SocketAddr) -> Result<std::net::IpAddr, Failure> {
-    let any: SocketAddr = if master.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-    let asked = UdpSocket::bind(any).and_then(|socket| {
-        socket.connect(master)?;
-        socket.local_addr()
-    });
+/// The address of this machine from which it reaches the master. The system is asked for the route. Only where the
+/// master's name has several addresses is one tried that answers.
+async fn address_towards(master: &HostAddress) -> Result<IpAddr, Failure> {
+    let numbers = resolve(master).await.map_err(|error| Failure::from(error.refusal()))?;
+    if numbers.len() > 1 {
+        for number in &numbers {
+            let connected = timeout(CONNECT_MAX, TcpStream::connect(number)).await;
+            if let Ok(Ok(address)) = connected.map(|stream| stream.and_then(|stream| stream.local_addr())) {
+                return Ok(address.ip());
+            }
+        }
+    }
+    let route = |master: SocketAddr| {
+        let any: SocketAddr = if master.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+        UdpSocket::bind(any).and_then(|socket| {
+            socket.connect(master)?;
+            socket.local_addr()
+        })
+    };
     let unknown =
         |error| Failure::failed(format!("cannot find out how others reach this machine ({error}); say --listen"));
-    asked.map(|address| address.ip()).map_err(unknown)
+    let first = numbers.first().copied().ok_or(std::io::ErrorKind::NotFound.into());
+    first.and_then(route).map(|address| address.ip()).map_err(unknown)
 }
 
 /// Pause between two requests of a node that waits.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
+/// How long one of several addresses of a master may take to answer.
+const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// Where a node listens unless it is told otherwise.
 const NODE_PORT: u16 = 7410;

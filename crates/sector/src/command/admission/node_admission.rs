@@ -1,10 +1,8 @@
 //! `node ticket`, `requests`, `approve`, `reject`, `allow`: an administrator admits nodes. The command never decides
 //! by itself who is admitted.
 
-use std::net::SocketAddr;
-
 use client::Client;
-use protocol::{NodeId, message::admission::WaitingMachine};
+use protocol::{HostAddress, NodeId, message::admission::WaitingMachine};
 use serde::Serialize;
 use terminal::{failure::Failure, session, show};
 
@@ -18,12 +16,13 @@ pub(crate) async fn ticket(cloud: &Client, arguments: NodeTicket, global: &Globa
     let profile = session::profile(global)?;
     let NodeTicket { name, life, master } = arguments;
     let master = master.unwrap_or(profile.address);
-    let ticket = cloud.node_ticket(master, &profile.authority, name, life).await?;
+    let is_local = master.is_loopback();
+    let ticket = cloud.node_ticket(master.clone(), &profile.authority, name, life).await?;
     if global.json {
         return show::json(&TicketView { ticket: ticket.to_string(), address: master, life_seconds: life.as_secs() });
     }
     show::line(ticket.to_string());
-    if !global.quiet && master.ip().is_loopback() {
+    if !global.quiet && is_local {
         terminal::say!("{master} is this machine alone; for another one say with --master where it reaches the master");
     }
     Ok(())
@@ -66,7 +65,7 @@ pub(crate) async fn allow(cloud: &Client, arguments: Allow, global: &Global) -> 
 #[derive(Serialize)]
 pub(super) struct TicketView {
     pub(super) ticket: String,
-    pub(super) address: SocketAddr,
+    pub(super) address: HostAddress,
     pub(super) life_seconds: u64,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn init(arguments: &SecurityInit, global: &Global) -> Result<(), Fail
         // An earlier run was cut off before its token reached anybody.
         None => cloud.add_token(admin).map_err(security_failure)?,
     };
-    let address = master.unwrap_or(SocketAddr::new(listen.ip(), MASTER_PORT));
+    let address = master.clone().unwrap_or_else(|| SocketAddr::new(listen.ip(), MASTER_PORT).into());
     let authority = cloud.authority_pem().to_owned();
     // The file is meant to be carried to where the administrator works, so nothing in it depends on this machine.
     let profile = Profile::of(address, admin.clone(), token, authority);
@@ -75,8 +75,8 @@ pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<()
     }
     let settings = Checked::<SecuritySettings>::read(&settings_file)?;
     let texts = settings.credential_files().read()?;
-    let address = address.unwrap_or(settings.listen);
-    if address.ip().is_unspecified() || address.port() == 0 {
+    let address = address.unwrap_or_else(|| settings.listen.into());
+    if address.is_unreachable() {
         return Err(Failure::usage("say with --address where the master reaches the security server"));
     }
     let (ticket, request) = new_ticket(MachineKind::Master, address, &texts.authority_pem, name.clone(), life)?;
@@ -94,7 +94,7 @@ pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<()
             if here.ip().is_unspecified() {
                 here.set_ip(if here.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1].into() });
             }
-            at_security_server(here, &texts.authority_pem, &own, request.into()).await?;
+            at_security_server(here.into(), &texts.authority_pem, &own, request.into()).await?;
         }
         Err(error) => return Err(security_failure(error)),
     }
@@ -103,7 +103,7 @@ pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<()
 
 fn print(ticket: &JoinTicket, life_seconds: u64, global: &Global) -> Result<(), Failure> {
     if global.json {
-        return show::json(&TicketView { ticket: ticket.to_string(), address: ticket.address, life_seconds });
+        return show::json(&TicketView { ticket: ticket.to_string(), address: ticket.address.clone(), life_seconds });
     }
     show::line(ticket.to_string());
     Ok(())

@@ -326,11 +326,22 @@ fn a_user_changes_the_own_password_with_the_old_one_and_other_sessions_end() {
     assert_eq!(status(set(set_password("bob", None, "paper clip"))), Status::Usage);
     assert_eq!(status(set(set_password("bob", Some("guess"), "paper clip"))), Status::Refused);
     assert_eq!(status(set(set_password("bob", Some("battery staple"), "short"))), Status::Usage);
+    for mostly_the_name in ["bobbob-secret", "bobBOBbob", "bob12345"] {
+        assert_eq!(status(set(set_password("bob", Some("battery staple"), mostly_the_name))), Status::Usage);
+    }
     assert_eq!(status(set(set_password("alice", Some("battery staple"), "paper clip"))), Status::Refused);
     assert_eq!(set(set_password("bob", Some("battery staple"), "paper clip")), DONE);
     assert!(enters(&mut security, at(0), mine.token) && !enters(&mut security, at(0), other.token));
     assert_eq!(message(begin(&mut security, at(0), "bob", password("battery staple"))), WRONG_LOGIN);
     assert!(matches!(begin(&mut security, at(0), "bob", password("paper clip")), SecurityReply::Session(_)));
+    let by_chance = in_session(
+        &mut security,
+        at(0),
+        "bob",
+        mine.credential,
+        set_password("bob", Some("paper clip"), "a bobsled ride"),
+    );
+    assert_eq!(by_chance, DONE);
 }
 
 #[test]

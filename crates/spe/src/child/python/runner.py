@@ -358,8 +358,11 @@ def load(word, code):
             f"`{word['name']}` was pickled by Python {word['python']}, and this node's functions run in Python {version}: "
             "use that version, have the node's `spe_python` name yours, or send the function as FILE.py:FUNCTION"
         )
+    # Another version of it usually reads the pickle too, so only a failure tells that this one does not.
+    pickled_by = dict(word["requires"]).get("cloudpickle") if word["python"] else None
     for name, wanted in word["requires"]:
-        check_module(word["name"], name, wanted)
+        if name != "cloudpickle" or not word["python"]:
+            check_module(word["name"], name, wanted)
     try:
         function = unpickle(code) if word["python"] else from_source(word, code)
     except ModuleNotFoundError as error:
@@ -367,7 +370,8 @@ def load(word, code):
     except Refused:
         raise
     except BaseException as error:
-        raise Refused(f"`{word['name']}` could not be loaded: {describe(error)}") from None
+        other = other_cloudpickle(pickled_by)
+        raise Refused(f"`{word['name']}` could not be loaded: {describe(error)}{other}") from None
     if not callable(function):
         raise Refused(f"`{word['name']}` is no function")
     return adapt(word["name"], function)
@@ -393,6 +397,22 @@ def check_module(function, name, wanted):
                 f"`{function}` needs `{name}` {wanted}, and the Python of this node has {version}: install the same there "
                 "(`spe_python`) or here"
             )
+
+
+def other_cloudpickle(wanted):
+    """What to say of a pickle that failed, where it was made by another version of `cloudpickle`."""
+    import importlib.metadata
+
+    try:
+        found = importlib.metadata.version("cloudpickle")
+    except importlib.metadata.PackageNotFoundError:
+        found = "none"
+    if wanted is None or found == wanted:
+        return ""
+    return (
+        f"; it was pickled by cloudpickle {wanted}, and the Python of this node ({sys.executable}) has {found}: install "
+        "the same there or here, or have the node's `spe_python` name the Python that pickled it"
+    )
 
 
 def missing(function, module):
