@@ -118,6 +118,7 @@ impl FakeCloud {
                     let is_upkeep = matches!(
                         report,
                         Report::Status { .. }
+                            | Report::Work(_)
                             | Report::TicketsRefused { .. }
                             | Report::Clock { .. }
                             | Report::IncomingWrite(_)

@@ -268,7 +268,7 @@ mod tests {
         (
             "cloud",
             "Start, stop and watch a cloud",
-            &["up", "down", "demo", "security", "master", "nodes", "health", "doctor"],
+            &["up", "down", "demo", "security", "master", "nodes", "health", "work", "metrics", "doctor"],
         ),
         ("nodes", "Nodes and sites", &["node", "rebalance", "topology"]),
         (
@@ -283,7 +283,7 @@ mod tests {
         (
             "accounts",
             "Users, logins and the record of what they did",
-            &["login", "logout", "whoami", "user", "group", "session", "audit"],
+            &["login", "logout", "whoami", "profile", "user", "group", "session", "audit"],
         ),
         ("jobs", "Jobs", &["run", "index", "jobs", "job"]),
         ("recovery", "Backups, and what to do after a disk was lost", &["rebuild", "backup", "restore", "inspect"]),

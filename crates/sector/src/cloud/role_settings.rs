@@ -123,7 +123,7 @@ mod tests {
             "folder = \"/old/node-1\"\nkey = \"/old/node-1/key.pem\"\nfolders = [\"/old/node-1/disk-2\", \"/mnt/b\"]\n";
         let mut settings = open(text);
         settings.use_folder(Path::new("/new/node-1"));
-        assert_eq!(settings.changed().unwrap(), "folders = [\"disk-2\",\"/mnt/b\"]\n");
+        assert_eq!(settings.changed().unwrap(), "folders = [\"disk-2\", \"/mnt/b\"]\n");
     }
 
     #[test]
