@@ -15,7 +15,7 @@ fn the_record_is_shown_without_each_commands_session_and_by_time_kind_and_path()
     cloud.ok(&["mkdir", "-p", "/a/b", "/ab"]);
     cloud.ok(&["acl", "add", "/a/b", "user:bob:r", "--unknown"]);
     cloud.ok(&["acl", "add", "/ab", "user:bob:r", "--unknown"]);
-    assert_eq!(cloud.json(&["acl", "get", "/a/b"])["text"], "everyone:rx,user:bob:r", "what held for it stays");
+    assert_eq!(cloud.json(&["acl", "get", "/a/b"])["text"], "user:bob:r,everyone:rx", "what held for it stays");
     // The master sends events on in a moment.
     cloud.until("both grants are recorded", |cloud| lines(cloud, &["--kind", "grant"]).len() == 2);
     let is_session = |line: &Value| line["what"] == "open session";

@@ -134,7 +134,11 @@ impl Machine {
                 self.lose("master");
                 self.lose("security");
             }
-            "What to back up, and how often" | "A node's machine or disk" | "Upgrading" => {}
+            "What to back up, and how often"
+            | "What the cloud does by itself"
+            | "What was counted, and what was logged"
+            | "A node's machine or disk"
+            | "Upgrading" => {}
             _ => return None,
         }
         Some(())

@@ -71,10 +71,12 @@ mod tests {
         let listener = Listener::bind_both(address, master, QuicSettings::default()).await.unwrap();
         let port = listener.address().port();
         let carrier = TcpCarrier::new(TlsIdentity::client(authority.certificate_pem()).unwrap());
-        let connected = connect_to_host(&carrier, &format!("localhost:{port}").parse().unwrap(), "master").await;
-        assert_eq!(connected.unwrap().peer(), listener.address());
-        let number = HostAddress::from(listener.address());
-        assert_eq!(connect_to_host(&carrier, &number, "master").await.unwrap().peer(), listener.address());
+        let name: HostAddress = format!("localhost:{port}").parse().unwrap();
+        for host in [name, HostAddress::from(listener.address())] {
+            let accepting = async { listener.accept().await.unwrap().handshake().await };
+            let (connected, _) = tokio::join!(connect_to_host(&carrier, &host, "master"), accepting);
+            assert_eq!(connected.unwrap().peer(), listener.address());
+        }
     }
 
     #[tokio::test]
