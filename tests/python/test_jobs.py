@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import cloudpickle
 import pandas
 import pyarrow.compute
 import pyarrow.parquet
@@ -95,10 +96,11 @@ def test_a_function_says_what_it_needs_where_it_runs() -> None:
     def averages(segment, out):  # type: ignore[no-untyped-def]
         out.emit(bytes(pyarrow.compute.mean(segment.arrow()[0])))
 
-    assert packed(averages)[3] == [("pyarrow", None)]
-    assert packed(pandas.isna)[3] == [("pandas", pandas.__version__)]
+    made_by = ("cloudpickle", cloudpickle.__version__)
+    assert packed(averages)[3] == [("pyarrow", None), made_by]
+    assert packed(pandas.isna)[3] == [("pandas", pandas.__version__), made_by]
     # Its module is no package's: it goes along.
-    assert packed(words_of)[3] == []
+    assert packed(words_of)[3] == [made_by]
 
 
 def test_parameters_records_and_buckets_reach_the_function(cloud: sector.Cloud, folder: str) -> None:
