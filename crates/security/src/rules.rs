@@ -56,7 +56,7 @@ use provider_questions::ProviderLogins;
 /// The rules of the security server.
 ///
 /// - [`recording`] fills the audit record, through [`audit_buffer`].
-/// - [`login`] handles logins, [`providers`] and [`device`] those of users whom an identity provider knows.
+/// - [`login`] handles logins, [`providers`] and [`browser_login`] those of users whom an identity provider knows.
 ///   [`revalidation`] checks those users again later.
 /// - [`nodes`] admits nodes, [`admission`] gives machines their certificates, and [`machine_admin`] does what
 ///   administrators order about machines.

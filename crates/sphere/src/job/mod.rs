@@ -47,7 +47,7 @@ use crate::{
 /// | a node | its tasks wait again; the buckets that it held are made again, if something is yet to read them ([`recovery`]) |
 /// | a bucket, or a piece of it | that bucket is made again |
 /// | a repeated task leaves something else than before | a new run from stage 0: a record might be twice in the output |
-/// | a function errs | the job ends with that error, or goes on without that segment ([`errors`]) |
+/// | a function errs | the job ends with that error, or goes on without that segment ([`function_errors`]) |
 /// | the driver itself | another is given the same events again, as far as they were written down, and goes on ([`takeover`]) |
 #[derive(Debug)]
 pub struct Job {
