@@ -134,7 +134,7 @@ pub async fn download(
     let transfers = plan.files.into_iter().map(|download| {
         let (cloud, observer) = (cloud.clone(), Arc::clone(observer));
         let (from, to, bytes) = (download.entry.path.as_str().into(), download.file.clone(), download.content.bytes);
-        let work = async move { download_one(&cloud, download, existing, &observer).await };
+        let work = Box::pin(async move { download_one(&cloud, download, existing, &observer).await });
         FileTransfer { from, to, bytes, work }
     });
     let mut outcome = run_all(transfers, || files_at_once(cloud.round_trip()), observer).await;

@@ -17,7 +17,7 @@ pub(super) struct FileTransfer<F> {
     pub(super) from: PathBuf,
     pub(super) to: PathBuf,
     pub(super) bytes: u64,
-    /// Does it.
+    /// Does it. In a box: by value, it is large enough to fill a thread's stack where nothing is optimised.
     pub(super) work: F,
 }
 

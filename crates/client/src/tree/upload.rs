@@ -274,7 +274,7 @@ pub async fn upload(cloud: &Client, plan: UploadPlan, options: &PutOptions, obse
     let transfers = plan.files.into_iter().map(|file| {
         let (cloud, options, observer) = (cloud.clone(), Arc::clone(&options), Arc::clone(observer));
         let (from, to, bytes) = (file.file.clone(), file.to.as_str().into(), file.bytes);
-        let work = async move { upload_one(&cloud, &file, &options, &observer).await };
+        let work = Box::pin(async move { upload_one(&cloud, &file, &options, &observer).await });
         FileTransfer { from, to, bytes, work }
     });
     let outcome = run_all(transfers, || files_at_once(cloud.round_trip()), observer).await;
