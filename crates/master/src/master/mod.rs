@@ -428,6 +428,7 @@ impl Master {
             }
         }
         self.add_tombstones(&mut changes, &effects);
+        self.drop_void_changes(&mut changes, &effects);
         self.mirror_changes(&mut changes, &mut effects);
         if !changes.is_empty() {
             let batch = self.log.journal_writes.begin(effects);
