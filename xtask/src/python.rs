@@ -2,7 +2,7 @@
 //! there with pinned libraries (`tests/python/requirements.txt`). The machine's own Python packages are never
 //! changed.
 
-use std::{env, fs, process::Command};
+use std::{env, fs, path::PathBuf, process::Command};
 
 use crate::{
     shell,
@@ -29,10 +29,12 @@ pub(crate) fn run() -> Result<(), String> {
     let _ = fs::remove_dir_all(&wheels);
     // maturin is installed already, in the version that pyproject.toml wants, and is found through PATH.
     let path = env::var_os("PATH").unwrap_or_default();
-    let folders = [environment.join("bin")].into_iter().chain(env::split_paths(&path));
+    // `sector-oct`, which some pages name, is no part of the wheel.
+    let programs = binary().parent().map(PathBuf::from);
+    let folders = [environment.join("bin")].into_iter().chain(env::split_paths(&path)).chain(programs);
     let path = env::join_paths(folders).map_err(|error| format!("cannot extend PATH: {error}"))?;
     let mut build = module("pip wheel --quiet --no-deps --no-build-isolation --disable-pip-version-check --wheel-dir");
-    build.arg(&wheels).arg(".").env("PATH", path).env("SECTOR_BINARY", binary());
+    build.arg(&wheels).arg(".").env("PATH", &path).env("SECTOR_BINARY", binary());
     shell::run(build)?;
     let mut install = module("pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall");
     install.arg("--find-links").arg(&wheels).arg("sector-sphere");
@@ -43,6 +45,6 @@ pub(crate) fn run() -> Result<(), String> {
     shell::run(module("mypy"))?;
     let mut tests = module("pytest --quiet");
     // The tests use the installed package.
-    tests.env_remove("SECTOR_BINARY").env_remove("SECTOR_PROFILE").env_remove("PYTHONPATH");
+    tests.env_remove("SECTOR_BINARY").env_remove("SECTOR_PROFILE").env_remove("PYTHONPATH").env("PATH", path);
     shell::run(tests)
 }
