@@ -6,6 +6,7 @@ mod chaos;
 mod circles;
 mod crate_dependencies;
 mod fuzz;
+mod links;
 mod promises;
 mod prose;
 mod python;
