@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -220,8 +221,10 @@ class Reader:
             asyncio.run(value)
 
     def leave(self) -> None:
-        """Stops all that was started."""
-        subprocess.run(["sector", "down"], env=self.environment, capture_output=True)
+        """Ends all that was started. A cloud that the page left running is not given the time to end in order."""
+        running = self.folder / "home/.sector/running.toml"
+        if running.exists():
+            os.kill(tomllib.loads(running.read_text())["pid"], signal.SIGKILL)
         for server in reversed(self.servers):
             server.send_signal(signal.SIGTERM)
             server.communicate()
