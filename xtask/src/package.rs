@@ -102,6 +102,10 @@ fn debian() -> Result<PathBuf, String> {
     for script in ["postinst", "prerm", "postrm"] {
         copy(&packaging.join("debian").join(script), &tree.join("DEBIAN").join(script), 0o755)?;
     }
+    // Whatever this machine gives to new folders.
+    for item in WalkDir::new(&tree).into_iter().flatten().filter(|item| item.file_type().is_dir()) {
+        fs::set_permissions(item.path(), fs::Permissions::from_mode(0o755)).map_err(said("set modes"))?;
+    }
     let package = folder().join(format!("sector_{version}_{architecture}.deb"));
     let build = ["--root-owner-group", "-Zxz", "-z1", "--build", text(&tree)?, text(&package)?];
     shell::run(command("dpkg-deb", &build))?;
