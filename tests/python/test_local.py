@@ -96,6 +96,18 @@ def test_a_master_that_is_gone_is_unavailable(tmp_path: Path) -> None:
     assert issubclass(sector.UnavailableError, ConnectionError)
 
 
+def test_the_version_and_the_modules_are_reached_by_the_package_alone() -> None:
+    said = "import sector; print(sector.__version__, sector.aio.connect.__name__, sector.filesystem.__name__)"
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True)
+    assert done.stdout.split() == [importlib.metadata.version("sector-sphere"), "connect", "sector.filesystem"], done
+    # Who names neither does not wait for them.
+    said = "import sector, sys; print(*{'sector.aio', 'sector.filesystem', 'fsspec'} & {*sys.modules})"
+    assert subprocess.check_output([sys.executable, "-c", said], text=True).strip() == ""
+    assert {"__version__", "aio"} <= {*dir(sector)}
+    with pytest.raises(AttributeError, match="no attribute 'colour'"):
+        _ = sector.colour  # type: ignore[attr-defined]
+
+
 def test_the_package_brings_what_nearly_everyone_uses() -> None:
     needed = {requirement.split(">")[0] for requirement in importlib.metadata.requires("sector-sphere") or []}
     assert {"cloudpickle", "fsspec"} <= needed

@@ -13,10 +13,32 @@
 Errors are Python's own (`FileNotFoundError`, `PermissionError` …), and `UnavailableError`, `BusyError`, `CorruptError`.
 """
 
+import importlib
+import importlib.metadata
+from typing import TYPE_CHECKING
+
 from sector._native import BusyError, Copy, CorruptError, Entry, JobError, JobStatus, StageStatus, UnavailableError
 from sector.cloud import Cloud, Node, connect
 from sector.jobs import Job, Stream
 from sector.local import LocalCloud, up
+
+if TYPE_CHECKING:
+    from sector import aio, filesystem
+
+    __version__: str
+else:
+
+    def __getattr__(name):
+        """What only some need is looked for when it is named: the version, `sector.aio`, `sector.filesystem`."""
+        if name == "__version__":
+            return importlib.metadata.version("sector-sphere")
+        if name in ("aio", "filesystem"):
+            return importlib.import_module(f"sector.{name}")
+        raise AttributeError(f"module 'sector' has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "BusyError",
@@ -32,6 +54,9 @@ __all__ = [
     "StageStatus",
     "Stream",
     "UnavailableError",
+    "__version__",
+    "aio",
     "connect",
+    "filesystem",
     "up",
 ]
