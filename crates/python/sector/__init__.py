@@ -21,6 +21,7 @@ from sector._native import BusyError, Copy, CorruptError, Entry, JobError, JobSt
 from sector.cloud import Cloud, Node, connect
 from sector.jobs import Job, Stream
 from sector.local import LocalCloud, up
+from sector.trial import Tested, test
 
 if TYPE_CHECKING:
     from sector import aio, filesystem
@@ -53,10 +54,12 @@ __all__ = [
     "Node",
     "StageStatus",
     "Stream",
+    "Tested",
     "UnavailableError",
     "__version__",
     "aio",
     "connect",
     "filesystem",
+    "test",
     "up",
 ]

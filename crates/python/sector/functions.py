@@ -1,4 +1,13 @@
-"""How a function of a job travels: by its name, as a library, or as a pickle made by `cloudpickle`."""
+"""Functions of jobs: what they are given, for who writes types, and how they travel.
+
+    from sector.functions import Output, Segment
+
+    def words(segment: Segment, out: Output) -> None:
+        for line in segment.lines():
+            out.emit(line + b"\\n", bucket=line)
+
+The nodes need no `sector` for that: where the function runs, these names stand for empty classes.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +16,113 @@ import io
 import os
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 Function = str | Callable[..., object]
 """A built-in function's name, `path/to/lib.so:symbol`, or a function of this process."""
 
 Requirement = tuple[str, str | None]
 """A module that must be there where the function runs, and the version where only that one will do."""
+
+
+@runtime_checkable
+class Segment(Protocol):
+    """One segment: whole records of one file. What a function is given; `docs/functions.md` says more."""
+
+    @property
+    def buffer(self) -> memoryview:
+        """All its bytes, read-only: nothing is copied."""
+
+    @property
+    def path(self) -> str:
+        """The file's path in the cloud."""
+
+    @property
+    def offset(self) -> int:
+        """Where in the file it begins, in bytes."""
+
+    @property
+    def index(self) -> int:
+        """Its number in the stage's input, from 0."""
+
+    @property
+    def format(self) -> str:
+        """How the bytes fall into records: `lines`, `fixed`, `index`, `parquet` or `file`."""
+
+    @property
+    def record_bytes(self) -> int:
+        """Bytes of a record, where they are fixed; else 0."""
+
+    @property
+    def starts(self) -> memoryview | None:
+        """Where in the file each record of an index begins, and behind them where the last one ends."""
+
+    @property
+    def row_group(self) -> int | None:
+        """Which row group of a Parquet file it is, from 0."""
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of that row group."""
+
+    @property
+    def streams(self) -> tuple[Segment, ...]:
+        """What each input stream has of the segment; the first is the segment itself."""
+
+    @property
+    def buckets(self) -> int:
+        """Number of buckets of the output."""
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """What was given with the job."""
+
+    @property
+    def side(self) -> Mapping[str, memoryview]:
+        """The side files, read-only."""
+
+    def __len__(self) -> int: ...
+
+    def records(self) -> Iterator[memoryview]:
+        """The records; lines come without their line end."""
+
+    def lines(self) -> Iterator[bytes]:
+        """The same as bytes: the quickest way through text."""
+
+    def aligned(self) -> Iterator[tuple[memoryview, ...]]:
+        """Tuples of records, one of each stream."""
+
+    def numpy(self, dtype: Any = "uint8") -> Any:
+        """The bytes as a NumPy array, without a copy."""
+
+    def arrow(self) -> Any:
+        """The segment as a `pyarrow.RecordBatch`."""
+
+
+@runtime_checkable
+class Output(Protocol):
+    """Where the results of a function go."""
+
+    @property
+    def scratch(self) -> str:
+        """A folder for temporary files."""
+
+    def emit(self, record: Buffer, bucket: int | str | Buffer | None = None) -> None:
+        """Adds one record. A bucket is a number, taken modulo their number, or a key whose hash decides."""
+
+    def write(self, buffer: Buffer, bucket: int | str | Buffer | None = None, records: int = 1) -> None:
+        """Adds many records at once, whose bytes follow each other."""
+
+    def progress(self, bytes_done: int = 0) -> None:
+        """Says that work goes on."""
+
+    def count(self, name: str, n: int = 1) -> None:
+        """Adds to one of the job's counters."""
 
 
 def packed(function: Function) -> tuple[str, str, bytes, list[Requirement]]:
@@ -44,6 +151,9 @@ def _pickled(function: Callable[..., object]) -> tuple[bytes, list[Requirement]]
         modules: set[str]
 
         def reducer_override(self, obj: Any) -> Any:
+            if obj is Segment or obj is Output:
+                # Annotations are no reason to have this package on every node.
+                return type, (obj.__name__, (), {})
             reduced = super().reducer_override(obj)
             if isinstance(obj, types.ModuleType):
                 self.modules.add(obj.__name__)

@@ -2,6 +2,8 @@
 each, and gives back what that emits. Serves the path *job*; the other end is `crates/spe/src/child/python.rs`, where the
 frames are described.
 
+`sector.test` runs the same code in a process of the user's, as the module `sector._runner`, which is a link to this file.
+
 It needs nothing but the standard library of Python 3.9; NumPy and pyarrow are imported by who asks for them. It opens no
 file but what it is handed, and decides nothing: what a function raises is told, and the next segment is waited for.
 """
@@ -493,14 +495,14 @@ def emit_all(results, out):
             out.emit(result)
 
 
-def call(function, word, descriptors, link, given):
+def call(function, word, descriptors, link, given, scratch):
     """Runs the function over one segment and says how it ended; `given` is what all its segments have alike."""
     try:
         segment = open_segment(word, descriptors, link, given)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
-    out = Output(segment, link, os.getcwd())
+    out = Output(segment, link, scratch)
     try:
         function(segment, out)
         out._end()
@@ -629,7 +631,8 @@ def main():
                 gc.freeze()
                 link.text(b"load", 0, "")
         elif kind == SEGMENT:
-            call(function, body, descriptors, link, given)
+            call(function, body, descriptors, link, given, os.getcwd())
 
 
-main()
+if __name__ == "__main__":
+    main()

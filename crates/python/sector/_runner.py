@@ -1,0 +1,1 @@
+../../spe/src/child/python/runner.py
