@@ -9,6 +9,7 @@ mod entry;
 mod failure;
 mod job;
 mod job_status;
+mod management;
 mod reader;
 mod runtime;
 mod session;
@@ -23,6 +24,10 @@ mod native {
         failure::{BusyError, CorruptError, JobError, UnavailableError},
         job::Job,
         job_status::{JobStatus, StageStatus},
+        management::{
+            acl, cancel_job, check, default_profile, empty_trash, job_status, policy, quotas, restore, set_acl,
+            set_policy, set_quota, trash,
+        },
         reader::Reader,
         session::{Session, connect},
         writer::Writer,

@@ -342,7 +342,7 @@ impl Session {
 
 impl Session {
     /// A call to the client, logged in.
-    fn call<'py, T: CallResult, F>(
+    pub(crate) fn call<'py, T: CallResult, F>(
         &self,
         py: Python<'py>,
         awaited: bool,

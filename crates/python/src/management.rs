@@ -1,0 +1,201 @@
+//! What people look after in a cloud: rights, policies, quotas, the trash, copies, and jobs that somebody else drives.
+//! `sector.Cloud` builds on it; each call is one of the command line's (paths *upload*, *job*). It gives plain rows,
+//! which Python names. It never changes what it was not asked to: Python says the whole list or policy.
+
+use std::path::PathBuf;
+
+use client::{
+    AclStatus, Client, Policy, PolicyStatus, Profile, QuotaOf, TrashItem,
+    file::check::{CheckResult, CheckedCopy},
+    job::JobId,
+};
+use pyo3::{Bound, PyAny, PyResult, Python, exceptions::PyValueError, pyfunction};
+
+use crate::{
+    entry::Entry,
+    failure::Failure,
+    job_status::JobStatus,
+    session::{Session, parse},
+};
+
+/// Owner, the list in effect, whether the entry has its own, where the list comes from, and what the asking user may.
+type AclRow = (String, String, bool, Option<String>, String);
+/// Copies, synced copies, sites wanted and forbidden, seconds of life, together, most bytes and files.
+type PolicyRow =
+    (Option<u8>, Option<u8>, Vec<String>, Vec<String>, Option<u64>, Option<bool>, Option<u64>, Option<u64>);
+/// User or folder, bytes and files used, most bytes and files.
+type QuotaRow = (Option<String>, Option<String>, u64, u64, Option<u64>, Option<u64>);
+/// Whose, from where, where in the trash, until when in milliseconds, bytes of a file.
+type TrashRow = (String, String, String, u64, Option<u64>);
+
+/// The profile's file that is taken where none is named.
+#[pyfunction]
+pub(crate) fn default_profile() -> PyResult<PathBuf> {
+    Ok(Profile::default_file().map_err(Failure::from)?)
+}
+
+/// A job as the master knows it.
+#[pyfunction]
+pub(crate) fn job_status<'py>(py: Python<'py>, session: &Session, job: &str) -> PyResult<Bound<'py, PyAny>> {
+    let job = job_id(job)?;
+    session.call(py, false, async move |cloud: Client| Ok(JobStatus::from(cloud.job(job).await?)))
+}
+
+/// Asks whoever drives a job to stop.
+#[pyfunction]
+pub(crate) fn cancel_job<'py>(py: Python<'py>, session: &Session, job: &str) -> PyResult<Bound<'py, PyAny>> {
+    let job = job_id(job)?;
+    session.call(py, false, async move |cloud: Client| Ok(cloud.cancel_job(job).await?))
+}
+
+#[pyfunction]
+pub(crate) fn acl<'py>(py: Python<'py>, session: &Session, path: &str) -> PyResult<Bound<'py, PyAny>> {
+    let path = parse(path)?;
+    session.call(py, false, async move |cloud: Client| Ok(acl_row(cloud.acl(&path).await?)))
+}
+
+/// Sets an entry's own list; without one, that of the folders above holds again.
+#[pyfunction]
+pub(crate) fn set_acl<'py>(
+    py: Python<'py>,
+    session: &Session,
+    path: &str,
+    acl: Option<&str>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let path = parse(path)?;
+    let acl = acl.map(|text| text.parse().map_err(|why| PyValueError::new_err(format!("{why}")))).transpose()?;
+    session.call(py, false, async move |cloud: Client| {
+        let status = match acl {
+            Some(acl) => cloud.set_acl(&path, acl).await?,
+            None => cloud.clear_acl(&path).await?,
+        };
+        Ok(acl_row(status))
+    })
+}
+
+/// An entry's own policy, the one in effect, and no warnings.
+#[pyfunction]
+pub(crate) fn policy<'py>(py: Python<'py>, session: &Session, path: &str) -> PyResult<Bound<'py, PyAny>> {
+    let path = parse(path)?;
+    session.call(py, false, async move |cloud: Client| Ok(policy_rows(cloud.policy(&path).await?)))
+}
+
+/// Sets an entry's whole own policy; also gives warnings about it.
+#[pyfunction]
+pub(crate) fn set_policy<'py>(
+    py: Python<'py>,
+    session: &Session,
+    path: &str,
+    row: PolicyRow,
+) -> PyResult<Bound<'py, PyAny>> {
+    let path = parse(path)?;
+    let (copies, sync_copies, sites_wanted, sites_forbidden, lifetime_seconds, colocated, quota_bytes, quota_files) =
+        row;
+    let policy = Policy {
+        copies,
+        sync_copies,
+        sites_wanted,
+        sites_forbidden,
+        lifetime_seconds,
+        colocated,
+        quota_bytes,
+        quota_files,
+    };
+    session.call(py, false, async move |cloud: Client| Ok(policy_rows(cloud.set_policy(&path, policy).await?)))
+}
+
+#[pyfunction]
+pub(crate) fn quotas<'py>(py: Python<'py>, session: &Session) -> PyResult<Bound<'py, PyAny>> {
+    session.call(py, false, async move |cloud: Client| {
+        let rows = cloud.quotas().await?.into_iter().map(|quota| -> QuotaRow {
+            let (user, folder) = match quota.of {
+                QuotaOf::User(user) => (Some(user.to_string()), None),
+                QuotaOf::Folder(path) => (None, Some(path.to_string())),
+            };
+            (user, folder, quota.used_bytes, quota.used_files, quota.bytes, quota.files)
+        });
+        Ok(rows.collect::<Vec<_>>())
+    })
+}
+
+#[pyfunction]
+pub(crate) fn set_quota<'py>(
+    py: Python<'py>,
+    session: &Session,
+    user: &str,
+    bytes: Option<u64>,
+    files: Option<u64>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let user = user.parse().map_err(|why| PyValueError::new_err(format!("{why}")))?;
+    session.call(py, false, async move |cloud: Client| Ok(cloud.set_quota(&user, bytes, files).await?))
+}
+
+#[pyfunction]
+pub(crate) fn trash<'py>(py: Python<'py>, session: &Session, all_users: bool) -> PyResult<Bound<'py, PyAny>> {
+    session.call(py, false, async move |cloud: Client| {
+        let row = |item: TrashItem| -> TrashRow {
+            (item.user.to_string(), item.from.to_string(), item.at.to_string(), item.until_unix_millis, item.bytes)
+        };
+        Ok(cloud.trash(all_users).await?.into_iter().map(row).collect::<Vec<_>>())
+    })
+}
+
+#[pyfunction]
+pub(crate) fn restore<'py>(
+    py: Python<'py>,
+    session: &Session,
+    path: &str,
+    to: Option<&str>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (path, to) = (parse(path)?, to.map(parse).transpose()?);
+    session.call(py, false, async move |cloud: Client| Ok(Entry::from(cloud.restore(&path, to.as_ref()).await?)))
+}
+
+#[pyfunction]
+pub(crate) fn empty_trash<'py>(py: Python<'py>, session: &Session, all_users: bool) -> PyResult<Bound<'py, PyAny>> {
+    session.call(py, false, async move |cloud: Client| Ok(cloud.empty_trash(all_users).await?))
+}
+
+/// Has each copy of a file read: its node, what was found, and why it is not good.
+#[pyfunction]
+pub(crate) fn check<'py>(py: Python<'py>, session: &Session, path: &str) -> PyResult<Bound<'py, PyAny>> {
+    let path = parse(path)?;
+    session.call(py, false, async move |cloud: Client| {
+        let row = |copy: CheckedCopy| {
+            let result = match copy.result {
+                CheckResult::Ok => "ok",
+                CheckResult::Corrupt => "corrupt",
+                CheckResult::Missing => "missing",
+                CheckResult::Unreachable => "unreachable",
+            };
+            (copy.node.map(|node| node.to_string()), result, copy.why)
+        };
+        Ok(cloud.check(&path, &|_| ()).await?.into_iter().map(row).collect::<Vec<_>>())
+    })
+}
+
+fn acl_row(status: AclStatus) -> AclRow {
+    let from = status.from.map(|path| path.to_string());
+    (status.owner.to_string(), status.effective.to_string(), status.own.is_some(), from, status.mine.to_string())
+}
+
+fn policy_rows(status: PolicyStatus) -> (PolicyRow, PolicyRow, Vec<String>) {
+    let row = |policy: Policy| {
+        (
+            policy.copies,
+            policy.sync_copies,
+            policy.sites_wanted,
+            policy.sites_forbidden,
+            policy.lifetime_seconds,
+            policy.colocated,
+            policy.quota_bytes,
+            policy.quota_files,
+        )
+    };
+    (row(status.own), row(status.effective), status.warnings)
+}
+
+/// Parses a job's id given by Python.
+fn job_id(text: &str) -> PyResult<JobId> {
+    text.parse().map_err(|why| PyValueError::new_err(format!("`{text}` is no id of a job: {why}")))
+}
