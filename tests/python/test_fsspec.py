@@ -67,6 +67,27 @@ def test_names_are_found_by_protocol_and_by_options(cloud: sector.LocalCloud, fs
     assert fs.cat(f"sector:/{folder}/a") == b"by options"
 
 
+def test_a_profile_that_says_another_cloud_gives_another_file_system(
+    cloud: sector.LocalCloud, fs: Any, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = tmp_path / "profile.toml"
+    profile.write_text("address = 'of a cloud that is gone'")
+    monkeypatch.setenv("SECTOR_PROFILE", str(profile))
+    old = [fsspec.filesystem("sector"), fsspec.filesystem("sector", profile=str(profile))]
+    with pytest.raises(ValueError, match=r"profile\.toml"):
+        old[0].ls("/")
+    profile.write_text(cloud.profile.read_text())
+    new = [fsspec.filesystem("sector"), fsspec.filesystem("sector", profile=str(profile))]
+    for before, now in zip(old, new, strict=True):
+        assert now is not before and now != before and now is not fs
+        assert now.exists(folder)
+    # As long as nothing changes, one is kept.
+    assert [fsspec.filesystem("sector"), fsspec.filesystem("sector", profile=str(profile))] == new
+    assert fsspec.filesystem("sector") is new[0]
+    monkeypatch.setenv("SECTOR_PROFILE", str(cloud.profile))
+    assert fsspec.filesystem("sector") is fs
+
+
 def test_bytes_are_read_in_ranges_and_many_at_once(fs: Any, folder: str) -> None:
     fs.pipe({f"{folder}/{name}": name.encode() * 1000 for name in "abc"})
     assert fs.cat_file(f"{folder}/a", 5, 8) == b"aaa" and fs.cat_file(f"{folder}/a", -2) == b"aa"
@@ -146,6 +167,23 @@ def test_pyarrow_reads_and_writes_datasets(fs: Any, folder: str) -> None:
     dataset = pyarrow.dataset.dataset(f"{folder}/set", filesystem=fs, partitioning="hive")
     assert dataset.count_rows(filter=pyarrow.dataset.field("part") == 1) == 3333
     assert dataset.to_table().sort_by("n")["n"].to_pylist() == list(range(10_000))
+
+
+def test_pyarrow_takes_addresses_that_name_fsspec(fs: Any, folder: str) -> None:
+    import pyarrow as pa
+    import pyarrow.dataset
+    import pyarrow.fs
+    import pyarrow.parquet
+
+    table = pa.table({"n": range(10)})
+    pyarrow.parquet.write_table(table, f"sector:/{folder}/a.parquet", filesystem=fs)
+    assert pyarrow.parquet.read_table(f"fsspec+sector:/{folder}/a.parquet").equals(table)
+    assert pyarrow.dataset.dataset(f"fsspec+sector:/{folder}/a.parquet").count_rows() == 10
+    there, path = pyarrow.fs.FileSystem.from_uri(f"fsspec+sector:/{folder}/a.parquet")
+    assert path == f"{folder}/a.parquet" and there.get_file_info(path).is_file
+    # What the page says of the shorter address: it is pyarrow that knows no such kind.
+    with pytest.raises(pa.ArrowInvalid, match="Unrecognized filesystem"):
+        pyarrow.parquet.read_table(f"sector:/{folder}/a.parquet")
 
 
 def test_duckdb_reads_and_writes(fs: Any, folder: str) -> None:

@@ -12,9 +12,12 @@ import os
 import threading
 from datetime import datetime
 from glob import has_magic
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, cast
 
 from fsspec.asyn import AsyncFileSystem
+from fsspec.config import apply_config
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import isfilelike
 
@@ -22,7 +25,29 @@ from sector import _native, aio, files
 from sector.cloud import Cloud, LocalPath, connect
 
 
-class SectorFileSystem(AsyncFileSystem):  # type: ignore[misc]
+class _ByProfile(type(AsyncFileSystem)):  # type: ignore[misc]
+    """fsspec keeps file systems by their arguments; a profile that says another cloud now is another argument."""
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        options = apply_config(cls, options)
+        _asked.profile = args[0] if args else options.get("profile")
+        return super().__call__(*args, **options)
+
+    @property
+    def _what_the_profile_says(cls) -> str | None:
+        try:
+            file = getattr(_asked, "profile", None) or _native.default_profile()
+            content = Path(file).read_bytes()
+        except (OSError, ValueError):
+            # `cloud` says what is the matter.
+            return None
+        return f"{os.path.abspath(file)} {sha256(content).hexdigest()}"
+
+
+_asked = threading.local()
+
+
+class SectorFileSystem(AsyncFileSystem, metaclass=_ByProfile):  # type: ignore[misc]
     """`sector://`: the files and folders of one cloud, as one user sees them.
 
     `profile` (in `storage_options`) is the file of a profile; by default the one that `sector.connect` takes.
@@ -33,6 +58,7 @@ class SectorFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     protocol = "sector"
     root_marker = "/"
+    _extra_tokenize_attributes = ("_what_the_profile_says",)
 
     def __init__(self, profile: LocalPath | None = None, **options: Any) -> None:
         super().__init__(**options)
