@@ -1,5 +1,6 @@
 """Jobs from Python: what they make, how they fail, how they are stopped."""
 
+import errno
 import json
 import re
 import struct
@@ -262,6 +263,56 @@ def test_a_detached_job_whose_function_fails_says_so_to_who_waits(cloud: sector.
         job.wait()
     assert caught.value.job_id == began
     assert not cloud.exists(f"{folder}/out")
+
+
+def test_a_job_that_was_started_elsewhere_is_found_by_its_id(cloud: sector.LocalCloud, folder: str, texts: str) -> None:
+    job = cloud.stream(texts).map("words", buckets=2).map("index").to(f"{folder}/out")
+    began = job.detach()
+    with sector.connect(cloud.profile) as there:
+        found = there.job(began, f"{folder}/out")
+        assert isinstance(found, sector.Job) and found.id == began
+        assert found.wait() is found and found.status is not None and found.status.state == "done"
+        assert found.outputs == there.job(began, f"{folder}/out").outputs == job.wait().outputs
+        with pytest.raises(ValueError, match="where a job writes"):
+            _ = there.job(began).wait().outputs
+        for verb in (found.run, found.detach):
+            with pytest.raises(ValueError, match="begun elsewhere"):
+                verb()
+        with pytest.raises(FileNotFoundError):
+            there.job("0")
+        with pytest.raises(ValueError, match="no id"):
+            there.job("my job")
+
+
+def test_a_job_is_cancelled_by_its_id(cloud: sector.LocalCloud, folder: str, texts: str) -> None:
+    job = cloud.stream(texts).map("words", buckets=2).map("index").to(f"{folder}/out")
+    cancelled: list[str] = []
+
+    def told(stage: int, bytes_done: int, bytes_total: int) -> None:
+        if job.id is not None and not cancelled:
+            cancelled.append(job.id)
+            with sector.connect(cloud.profile) as there:
+                there.job(job.id).cancel()
+
+    try:
+        job.run(progress=told)
+    except sector.JobError:
+        status = cloud.job(cancelled[0]).status
+        assert status is not None and status.state == "cancelled" and not cloud.exists(f"{folder}/out")
+        with pytest.raises(sector.JobError, match="cancelled"):
+            cloud.job(cancelled[0]).wait()
+    except PermissionError as error:
+        assert error.errno == errno.EPERM and cloud.exists(f"{folder}/out"), "it was done before it could be stopped"
+    else:
+        assert cloud.exists(f"{folder}/out"), "it was done before it could be stopped"
+
+
+def test_who_is_told_can_count_to_the_end(cloud: sector.Cloud, folder: str, texts: str) -> None:
+    told: list[tuple[int, int, int]] = []
+    job = cloud.stream(texts).map("words", buckets=2).map("index").to(f"{folder}/out")
+    assert job.run(progress=lambda *now: told.append(now)) is job
+    assert job.status is not None and told == sorted(told)
+    assert told[-1] == (1, *[job.status.stages[1].bytes_in] * 2)
 
 
 # Promise 60.

@@ -1,10 +1,13 @@
 """A cloud of one's own: it starts, keeps what it had where that is wished, and never outlives who started it."""
 
 import importlib.metadata
+import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -70,11 +73,31 @@ def test_what_keeps_a_cloud_from_starting_is_said(tmp_path: Path, monkeypatch: p
     with pytest.raises(OSError, match="did not start"):
         sector.up(nodes=1, data=tmp_path / "cloud")
     # Also where the folder with the log goes at once.
-    with pytest.raises(OSError, match="99 is not in"):
+    with pytest.raises(OSError, match="99 is not in") as caught:
         sector.up(nodes=99)
+    assert "99 is not in" in caught.value.__notes__[0] and caught.value.__notes__[0].startswith("its log ended:\n")
     monkeypatch.setenv("SECTOR_BINARY", str(tmp_path / "none"))
     with pytest.raises(FileNotFoundError, match="SECTOR_BINARY"):
         sector.up(nodes=1)
+
+
+def test_a_cloud_is_pickled_by_its_profile_alone(
+    cloud: sector.LocalCloud, folder: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cloud.write_bytes(f"{folder}/a", b"a")
+    monkeypatch.setenv("SECTOR_PROFILE", os.path.relpath(cloud.profile))
+    token = tomllib.loads(cloud.profile.read_text())["token"].encode()
+    with sector.connect() as other, multiprocessing.get_context("spawn").Pool(1) as pool:
+        # The pickle means the same elsewhere.
+        monkeypatch.setenv("SECTOR_PROFILE", str(tmp_path / "none.toml"))
+        for each in (cloud, other):
+            pickled = pickle.dumps(each)
+            assert str(cloud.profile).encode() in pickled and token not in pickled
+            with pickle.loads(pickled) as again:
+                assert type(again) is sector.Cloud and again.read_bytes(f"{folder}/a") == b"a"
+            assert pool.apply(sector.Cloud.read_bytes, (each, f"{folder}/a")) == b"a"
+    # Whoever unpickles a cloud of `up` does not end it.
+    assert cloud.read_bytes(f"{folder}/a") == b"a"
 
 
 def test_a_missing_or_broken_profile_is_named(tmp_path: Path) -> None:

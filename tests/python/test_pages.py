@@ -72,7 +72,8 @@ SCENES = {
         },
         names={
             "asyncio": "sector.connect().write_bytes('/text/b.txt', b'b')",
-            "pandas, pyarrow, DuckDB, Polars, Dask": "import dask.dataframe, duckdb, fsspec, pandas, polars, pyarrow.dataset\n"
+            "pandas, pyarrow, DuckDB, Polars, Dask": "import dask.dataframe, duckdb, fsspec, pandas, polars\n"
+            "import pyarrow.dataset, pyarrow.parquet\n"
             "pandas.DataFrame({'a': [1, 2]}).to_parquet('sector://sky/objects.parquet')\n"
             "sector.connect().write_bytes('/logs/a.csv', b'a,b\\n1,2\\n')",
             "Jobs": "from collections import Counter\ncloud = sector.connect()",

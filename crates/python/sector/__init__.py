@@ -21,6 +21,7 @@ from sector._native import BusyError, Copy, CorruptError, Entry, JobError, JobSt
 from sector.cloud import Cloud, Node, connect
 from sector.jobs import Job, Stream
 from sector.local import LocalCloud, up
+from sector.management import Acl, CheckedCopy, Policies, Policy, Quota, TrashItem
 from sector.trial import Tested, test
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ else:
 
 
 __all__ = [
+    "Acl",
     "BusyError",
+    "CheckedCopy",
     "Cloud",
     "Copy",
     "CorruptError",
@@ -52,9 +55,13 @@ __all__ = [
     "JobStatus",
     "LocalCloud",
     "Node",
+    "Policies",
+    "Policy",
+    "Quota",
     "StageStatus",
     "Stream",
     "Tested",
+    "TrashItem",
     "UnavailableError",
     "__version__",
     "aio",

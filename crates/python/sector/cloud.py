@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import IO, Any, Literal, NamedTuple, Self, cast, overload
 
 from sector import _native, files
-from sector.jobs import Stream, status_of
+from sector.jobs import Job, Stream, status_of
+from sector.management import Acl, CheckedCopy, Policies, Policy, Quota, TrashItem, changed, list_of
 
 CloudPath = str | PurePosixPath
 """A path in the cloud."""
@@ -45,14 +46,23 @@ def connect(profile: LocalPath | None = None) -> Cloud:
     Raises `FileNotFoundError` where there is no such profile, `UnavailableError` where the master does not answer,
     `PermissionError` where it does not let the profile's user in.
     """
-    return Cloud(cast(_native.Session, _native.connect(profile, False)))
+    file = os.path.abspath(_native.default_profile() if profile is None else profile)
+    return Cloud(cast(_native.Session, _native.connect(file, False)), file)
 
 
 class Cloud:
-    """A cloud that one is logged in to; made by `connect` and `up`. A `with` closes it."""
+    """A cloud that one is logged in to; made by `connect` and `up`. A `with` closes it.
 
-    def __init__(self, session: _native.Session) -> None:
+    It may be pickled. What travels is the path of the profile, never what is in it: who unpickles it logs in with the
+    profile that is there.
+    """
+
+    def __init__(self, session: _native.Session, profile: str) -> None:
         self._session = session
+        self._profile = profile
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return connect, (self._profile,)
 
     @property
     def user(self) -> str:
@@ -280,6 +290,66 @@ class Cloud:
     def jobs(self) -> list[_native.JobStatus]:
         """All jobs that the master knows of, newest first."""
         return status_of(self._session)
+
+    def job(self, job: str, folder: CloudPath | None = None) -> Job:
+        """A job by its id, whoever started it: its status, and to wait for it or cancel it.
+
+        `outputs` needs the `folder` that the job writes to, which the cloud does not keep. Raises `FileNotFoundError` where
+        the master knows no such job (any more), `ValueError` where it is no id.
+        """
+        return Job.started_elsewhere(self._session, job, None if folder is None else _path(folder))
+
+    def acl(self, path: CloudPath) -> Acl:
+        """Whose a file or folder is, and who may do what with it."""
+        return Acl.of(_native.acl(self._session, _path(path)))
+
+    def set_acl(self, path: CloudPath, rights: Mapping[str, str] | None) -> Acl:
+        """Gives a file or folder an access list of its own, in place of that before; with `None` it has that of its folders.
+
+        `cloud.set_acl(path, {**cloud.acl(path).rights, "user:alice": "rw"})` adds to it. Names are not looked up: rights may
+        be for users to come. Raises `PermissionError`, and `ValueError` for what is no list.
+        """
+        return Acl.of(_native.set_acl(self._session, _path(path), None if rights is None else list_of(dict(rights))))
+
+    def policy(self, path: CloudPath) -> Policies:
+        """What is wanted of a file or a folder: copies, sites, a lifetime, a quota."""
+        own, effective, _ = _native.policy(self._session, _path(path))
+        return Policies(Policy.of(own), Policy.of(effective))
+
+    def set_policy(self, path: CloudPath, **changes: Any) -> Policies:
+        """Changes what is wanted, by the names that `Policy` has. `None` leaves it to the folders above.
+
+        What cannot be fulfilled now is a warning. Raises `ValueError` for what no policy has.
+        """
+        wanted = changed(self.policy(path).own, changes)
+        own, effective, warned = _native.set_policy(self._session, _path(path), wanted)
+        for each in warned:
+            warnings.warn(each, stacklevel=2)
+        return Policies(Policy.of(own), Policy.of(effective))
+
+    def quotas(self) -> list[Quota]:
+        """How much users and folders keep and may keep; of all for administrators, else one's own."""
+        return [Quota(*row) for row in _native.quotas(self._session)]
+
+    def set_quota(self, user: str, *, max_bytes: int | None, max_files: int | None) -> None:
+        """Sets how much a user may keep; `None`: no limit. For administrators. That of a folder is in its policy."""
+        _native.set_quota(self._session, user, max_bytes, max_files)
+
+    def trash(self, all_users: bool = False) -> list[TrashItem]:
+        """What was removed and can be restored, oldest first; of all users for administrators only."""
+        return [TrashItem.of(row) for row in _native.trash(self._session, all_users)]
+
+    def restore(self, path: CloudPath, to: CloudPath | None = None) -> _native.Entry:
+        """Restores what was at a path, of several the newest, to there or to `to`. Raises `FileExistsError`."""
+        return _native.restore(self._session, _path(path), None if to is None else _path(to))
+
+    def empty_trash(self, all_users: bool = False) -> None:
+        """Removes for good what could be restored; of all users for administrators only."""
+        _native.empty_trash(self._session, all_users)
+
+    def check(self, path: CloudPath) -> list[CheckedCopy]:
+        """Has every copy of a file read and compared with its digest, where it lies. It repairs nothing; the master does."""
+        return [CheckedCopy(*row) for row in _native.check(self._session, _path(path))]
 
     def nodes(self) -> list[Node]:
         """The nodes of the cloud."""

@@ -11,7 +11,7 @@ do not change: each `map` gives a new one, so that several jobs may begin alike.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Self, cast
@@ -19,6 +19,9 @@ from typing import Self, cast
 from sector import _native
 from sector.functions import Function, Requirement, packed
 from sector.progress import Bar
+
+Progress = Callable[[int, int, int], object]
+"""Is told of a stage, its bytes done, and its bytes in all."""
 
 
 @dataclass(frozen=True)
@@ -149,11 +152,16 @@ class Stream:
 class Job:
     """A job that this process drives, and that ends with it; or, detached, one that a node drives."""
 
-    def __init__(self, native: _native.Job, session: _native.Session, folder: str) -> None:
+    def __init__(self, native: _native.Job | _Elsewhere, session: _native.Session, folder: str | None) -> None:
         self._native = native
         self._session = session
         self._folder = folder
         self._outputs: list[str] | None = None
+
+    @classmethod
+    def started_elsewhere(cls, session: _native.Session, job: str, folder: str | None) -> Self:
+        """A job that the master knows, by its id; see `Cloud.job`."""
+        return cls(_Elsewhere(session, _native.job_status(session, job).id), session, folder)
 
     @property
     def id(self) -> str | None:
@@ -168,18 +176,29 @@ class Job:
     @property
     def outputs(self) -> list[str]:
         """The paths of its output, in the order of buckets; empty buckets have no file. Raises `ValueError` before the end."""
+        if self._outputs is None and isinstance(self._native, _Elsewhere):
+            if self._folder is None:
+                raise ValueError("the cloud does not keep where a job writes: name it, `cloud.job(id, folder)`")
+            if self._native.status.state == "done":
+                self._outputs = self._parts(self._folder)
         if self._outputs is None:
             raise ValueError("the job has no output: it has not run to its end")
         return self._outputs
 
-    def run(self, progress: bool = True) -> Self:
+    def run(self, progress: bool | Progress = True) -> Self:
         """Runs it to its end. With `progress`, a terminal or a notebook shows a bar meanwhile.
+
+        Or `progress` is a function, which is called now and then with the number of the stage (from 0), its bytes done and
+        its bytes in all, the last time when all is done. What it raises cancels the job.
 
         The output appears in one step at the end, or not at all. Ctrl-C cancels the job.
 
         Raises `JobError` where a function fails or the job is cancelled, `FileNotFoundError` without input, `FileExistsError`
         where the folder of the output is not empty, `PermissionError`, `UnavailableError` where too many nodes were lost.
         """
+        if callable(progress):
+            self._outputs = self._native.run(progress)
+            return self
         with Bar.of_job(shown=progress) as bar:
             self._outputs = self._native.run(bar.tell)
         return self
@@ -194,7 +213,7 @@ class Job:
         return self._native.detach()
 
     def wait(self) -> Self:
-        """Waits for the end of a detached job.
+        """Waits for the end of a detached job, or of one that was started elsewhere.
 
         Raises `JobError` where it failed, was cancelled or is lost, and `ValueError` where it was not detached.
         """
@@ -207,9 +226,13 @@ class Job:
             error = _native.JobError(said)
             error.job_id, error.errors = status.id, status.errors
             raise error
-        entries = cast("list[_native.Entry]", self._session.entries(self._folder, False, False))
-        self._outputs = [entry.path for entry in entries if entry.name.startswith("part-")]
+        if self._folder is not None:
+            self._outputs = self._parts(self._folder)
         return self
+
+    def _parts(self, folder: str) -> list[str]:
+        entries = cast("list[_native.Entry]", self._session.entries(folder, False, False))
+        return [entry.path for entry in entries if entry.name.startswith("part-")]
 
     def cancel(self) -> None:
         """Asks it to stop; its `run`, in another thread, then raises `JobError`. Raises `ValueError` before it has begun."""
@@ -217,6 +240,27 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.id or '(not begun)'}>"
+
+
+class _Elsewhere:
+    """Takes the place of the native job where somebody else drives it: what the master knows."""
+
+    def __init__(self, session: _native.Session, job: str) -> None:
+        self._session = session
+        self.id = job
+
+    @property
+    def status(self) -> _native.JobStatus:
+        return _native.job_status(self._session, self.id)
+
+    def cancel(self) -> None:
+        _native.cancel_job(self._session, self.id)
+
+    def run(self, told: Progress | None) -> list[str]:
+        raise ValueError(f"the job {self.id} was begun elsewhere: `wait` waits for its end")
+
+    def detach(self) -> str:
+        raise ValueError(f"the job {self.id} was begun elsewhere: it needs nothing of this process")
 
 
 _LOOK_SECONDS = 0.2

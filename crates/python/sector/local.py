@@ -23,6 +23,9 @@ from sector.cloud import Cloud, LocalPath
 STOP_SECONDS_MAX = 60.0
 """How long a cloud may take to stop in order before it is killed. Its data bear that too."""
 
+LOG_LINES_MAX = 20
+"""Last lines of the log that an error shows."""
+
 READY_PREFIX = "ready "
 """What the program says, before its address, when it serves."""
 
@@ -58,7 +61,8 @@ def up(nodes: int | None = None, sites: int | None = None, data: LocalPath | Non
         with sector.up(nodes=4) as cloud:
             cloud.write_bytes("/hello.txt", b"hello")
 
-    Raises `FileNotFoundError` where there is no `sector` program, `OSError` with what it said where it does not start.
+    Raises `FileNotFoundError` where there is no `sector` program, `OSError` with what it said where it does not start. The
+    last lines of its log are the error's note.
     """
     folder = Path(tempfile.mkdtemp(prefix="sector-")) if data is None else Path(data).absolute()
     try:
@@ -81,7 +85,7 @@ class LocalCloud(Cloud):
         self.profile = folder / "home" / "profile.toml"
         """The profile to connect to it with, also from other processes."""
         try:
-            super().__init__(cast(_native.Session, _native.connect(self.profile, False)))
+            super().__init__(cast(_native.Session, _native.connect(self.profile, False)), str(self.profile))
         except BaseException:
             self._stop()
             raise
@@ -163,7 +167,11 @@ def _start(folder: Path, nodes: int | None, sites: int | None) -> subprocess.Pop
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
-    raise OSError(f"the cloud did not start: {_reason(log.read_text())}")
+    said = log.read_text(errors="replace")
+    error = OSError(f"the cloud did not start: {_reason(said)}")
+    # A temporary folder takes its log with it.
+    error.add_note("\n".join(["its log ended:", *said.splitlines()[-LOG_LINES_MAX:]]))
+    raise error
 
 
 def _reason(log: str) -> str:

@@ -1,0 +1,84 @@
+"""What is looked after in a cloud: rights, policies, quotas, the trash, copies."""
+
+import pytest
+
+import sector
+
+
+def test_rights_are_given_added_to_and_taken_back(cloud: sector.Cloud, folder: str) -> None:
+    cloud.write_bytes(f"{folder}/a", b"a")
+    before = cloud.acl(f"{folder}/a")
+    assert (before.owner, before.is_own, before.mine) == ("admin", False, "rwxa")
+    cloud.set_acl(folder, {"user:alice": "rw"})
+    cloud.set_acl(folder, {**cloud.acl(folder).rights, "everyone": "r"})
+    below = cloud.acl(f"{folder}/a")
+    assert (below.rights, below.is_own, below.source) == ({"user:alice": "rw", "everyone": "r"}, False, folder)
+    assert cloud.set_acl(folder, None) == before
+    for none in ({}, {"user:alice": "colour"}):
+        with pytest.raises(ValueError, match="rights"):
+            cloud.set_acl(folder, none)
+    with pytest.raises(FileNotFoundError):
+        cloud.acl(f"{folder}/none")
+
+
+def test_a_policy_is_changed_by_its_names_and_warns(cloud: sector.Cloud, folder: str) -> None:
+    cloud.set_policy(folder, copies=1, lifetime_seconds=86_400, quota_files=7)
+    policies = cloud.set_policy(folder, lifetime_seconds=None, quota_bytes=1000)
+    assert policies == cloud.policy(folder)
+    assert policies.own == sector.Policy(copies=1, quota_bytes=1000, quota_files=7)
+    assert policies.own.sites == () == cloud.set_policy(folder, sites=None).own.sites
+    cloud.mkdir(f"{folder}/below")
+    below = cloud.policy(f"{folder}/below")
+    assert (below.own, below.effective.copies) == (sector.Policy(), 1)
+    [quota] = [quota for quota in cloud.quotas() if quota.folder == folder]
+    assert (quota.user, quota.max_bytes, quota.max_files, quota.used_bytes) == (None, 1000, 7, 0)
+    with pytest.warns(UserWarning, match="9 copies"):
+        cloud.set_policy(folder, copies=9)
+    site = cloud.nodes()[0].site
+    assert cloud.set_policy(folder, copies=1, forbidden_sites=["mars"], sites=[site]).own[:4] == (
+        1,
+        None,
+        (site,),
+        ("mars",),
+    )
+    with pytest.raises(ValueError, match="no `colour`"):
+        cloud.set_policy(folder, colour=1)
+
+
+def test_a_users_quota_is_set_and_holds(cloud: sector.Cloud, folder: str) -> None:
+    cloud.set_quota("admin", max_bytes=None, max_files=1)
+    try:
+        [quota] = [quota for quota in cloud.quotas() if quota.user == "admin"]
+        assert (quota.folder, quota.max_bytes, quota.max_files) == (None, None, 1)
+        with pytest.raises(OSError, match="quota"):
+            for name in "ab":
+                cloud.write_bytes(f"{folder}/{name}", b"a")
+    finally:
+        cloud.set_quota("admin", max_bytes=None, max_files=None)
+    cloud.write_bytes(f"{folder}/b", b"a")
+
+
+def test_what_was_removed_is_restored_or_goes_for_good(cloud: sector.Cloud, folder: str) -> None:
+    for name in "ab":
+        cloud.write_bytes(f"{folder}/{name}", name.encode())
+        cloud.remove(f"{folder}/{name}")
+    mine = {item.path: item for item in cloud.trash() if item.path.startswith(folder)}
+    assert sorted(mine) == [f"{folder}/a", f"{folder}/b"]
+    item = mine[f"{folder}/a"]
+    assert (item.user, item.size_bytes, item.at.startswith("/.trash/")) == ("admin", 1, True)
+    assert cloud.restore(f"{folder}/a").path == f"{folder}/a"
+    assert cloud.restore(mine[f"{folder}/b"].at, f"{folder}/c").path == f"{folder}/c"
+    assert cloud.read_bytes(f"{folder}/c") == b"b"
+    cloud.remove(f"{folder}/c")
+    cloud.empty_trash()
+    assert cloud.trash() == []
+    with pytest.raises(FileNotFoundError):
+        cloud.restore(f"{folder}/c")
+
+
+def test_every_copy_is_checked(cloud: sector.LocalCloud, folder: str) -> None:
+    cloud.write_bytes(f"{folder}/a", bytes(100_000), copies=1)
+    [copy] = cloud.check(f"{folder}/a")
+    assert (copy.result, copy.why) == ("ok", "") and copy.node in [node.id for node in cloud.nodes()]
+    with pytest.raises(IsADirectoryError):
+        cloud.check(folder)
