@@ -101,10 +101,14 @@ impl DownloadPlan {
     /// Adds what a folder holds, with its inner structure.
     async fn add_folder(&mut self, cloud: &Client, folder: &SectorPath, to: &Path) -> Result<(), ClientError> {
         self.folders.push((folder.clone(), to.into()));
-        for entry in cloud.list_recursive(folder).await? {
+        self.add_entries(folder, to, cloud.list_recursive(folder).await?);
+        Ok(())
+    }
+
+    fn add_entries(&mut self, folder: &SectorPath, to: &Path, entries: Vec<Entry>) {
+        for entry in entries {
             self.add(join(to, below(folder, &entry.path)), entry);
         }
-        Ok(())
     }
 
     fn add(&mut self, file: PathBuf, entry: Entry) {
@@ -175,7 +179,7 @@ async fn download_one(
 }
 
 /// The part of `path` below `folder`; empty if they are the same.
-fn below<'a>(folder: &SectorPath, path: &'a SectorPath) -> &'a str {
+pub(super) fn below<'a>(folder: &SectorPath, path: &'a SectorPath) -> &'a str {
     path.as_str()[folder.as_str().trim_end_matches('/').len()..].trim_start_matches('/')
 }
 

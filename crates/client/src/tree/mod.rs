@@ -6,6 +6,7 @@
 mod download;
 mod in_flight;
 mod local_content;
+mod local_walk;
 mod outcome;
 mod sources;
 mod target_conflicts;
