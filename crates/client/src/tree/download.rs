@@ -88,6 +88,13 @@ impl DownloadPlan {
         plan.checked()
     }
 
+    /// The downloads of these entries of a folder to below `to`.
+    pub(super) fn of_entries(folder: &SectorPath, to: &Path, entries: Vec<Entry>) -> Result<Self, ClientError> {
+        let mut plan = Self { files: Vec::new(), folders: Vec::new() };
+        plan.add_entries(folder, to, entries);
+        plan.checked()
+    }
+
     /// The files that go.
     pub fn files(&self) -> &[PlannedDownload] {
         &self.files

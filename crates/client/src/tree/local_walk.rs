@@ -1,9 +1,10 @@
-//! What lies below a local folder, for uploads (path: `docs/paths/tree.md`). A folder comes before what
+//! What lies below a local folder, for uploads and comparisons (path: `docs/paths/tree.md`). A folder comes before what
 //! it holds, and names are in order. It never opens a file.
 
 use std::{
     io,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use walkdir::{DirEntry, WalkDir};
@@ -26,6 +27,7 @@ pub(super) enum LocalKind {
     Folder,
     File {
         bytes: u64,
+        modified: Option<SystemTime>,
     },
     /// A link, a pipe, a socket.
     Other,
@@ -51,7 +53,11 @@ fn local_item(item: &DirEntry, folder: &Path) -> LocalItem {
         _ if item.depth() == 0 => LocalKind::Folder,
         kind if kind.is_dir() => LocalKind::Folder,
         kind if kind.is_file() => {
-            LocalKind::File { bytes: item.metadata().map(|metadata| metadata.len()).unwrap_or_default() }
+            let metadata = item.metadata().ok();
+            LocalKind::File {
+                bytes: metadata.as_ref().map(std::fs::Metadata::len).unwrap_or_default(),
+                modified: metadata.and_then(|metadata| metadata.modified().ok()),
+            }
         }
         _ => LocalKind::Other,
     };

@@ -81,6 +81,18 @@ impl CopyPlan {
         plan.checked(!abroad)
     }
 
+    /// The copies of these entries of a folder to below `to`. `is_one_world`: in the same cloud.
+    pub(super) fn of_entries(
+        folder: &SectorPath,
+        to: &SectorPath,
+        entries: Vec<Entry>,
+        is_one_world: bool,
+    ) -> Result<Self, ClientError> {
+        let mut plan = Self { folders: Vec::new(), files: Vec::new() };
+        plan.add_entries(folder, to, entries, true)?;
+        plan.checked(is_one_world)
+    }
+
     /// Adds a file, or what a folder holds.
     fn add_entries(
         &mut self,

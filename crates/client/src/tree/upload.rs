@@ -54,14 +54,14 @@ struct PlannedFolder {
 
 /// A local file that cannot go, for example because of its name. It holds up no other.
 #[derive(Clone, Debug)]
-struct RefusedSource {
+pub(super) struct RefusedSource {
     file: PathBuf,
     refusal: Refusal,
 }
 
 impl RefusedSource {
     /// What is there could not be read.
-    fn unreadable(file: PathBuf, error: io::Error) -> Self {
+    pub(super) fn unreadable(file: PathBuf, error: io::Error) -> Self {
         let error = ClientError::file("read", &file)(error);
         Self { refusal: Refusal::new(error.reason(), error.to_string()), file }
     }
@@ -170,7 +170,7 @@ impl UploadPlan {
     }
 
     /// The uploads of what was found in a local folder, with their paths below `to`.
-    fn of_items(
+    pub(super) fn of_items(
         items: impl IntoIterator<Item = LocalItem>,
         folder: &Path,
         to: &SectorPath,
@@ -205,6 +205,11 @@ impl UploadPlan {
     /// What was found in folders but does not go, since it is no ordinary file.
     pub fn left_out(&self) -> &[PathBuf] {
         &self.left_out
+    }
+
+    /// What cannot go, and fails at the end.
+    pub(super) fn refused_sources(&self) -> &[RefusedSource] {
+        &self.refused
     }
 
     /// The length of all files, in bytes.
