@@ -139,6 +139,36 @@ pub(crate) struct Cp {
 }
 
 #[derive(Clone, Debug, Args)]
+pub(crate) struct SyncFolders {
+    /// Remove from DST what SRC lacks, once all else went well; in the cloud it goes to the trash
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// Only print what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Only what a glob like this matches, relative to SRC
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) include: Vec<String>,
+    /// Nothing that a glob like this matches: it neither goes nor is removed
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// Compare digests also where length and time are alike
+    #[arg(long)]
+    pub(crate) checksum: bool,
+    /// Remove also where SRC has no file, or is not there
+    #[arg(long, requires = "delete")]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) transfer_limit: TransferLimitArguments,
+    /// The folder that is read; `sector://PATH` in the cloud
+    #[arg(value_name = "SRC")]
+    pub(crate) from: String,
+    /// The folder that becomes equal; `sector://PATH` in the cloud
+    #[arg(value_name = "DST")]
+    pub(crate) to: String,
+}
+
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Rm {
     /// Folders too, with all that they hold
     #[arg(short, long)]

@@ -30,7 +30,7 @@ pub(crate) use cloud_args::{
     Rebalance, Rebuild, RemoveNode, Role, TopologyVerb, Up,
 };
 pub(crate) use file_args::{
-    Cat, Check, Cp, Get, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
+    Cat, Check, Cp, Get, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, SyncFolders, TrashCommand,
 };
 pub(crate) use job_args::{Index, JobArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
@@ -137,6 +137,11 @@ pub(crate) enum Command {
         after_help = "Example: sector cp -r /a /b   (to another cloud: sector cp -r --to-profile other.toml /a /b)"
     )]
     Cp(Cp),
+    /// Make a folder equal to another, in or out of the cloud
+    #[command(
+        after_help = "Example: sector sync --delete --exclude '*.tmp' logs sector://logs   (--dry-run shows what it would do)"
+    )]
+    Sync(SyncFolders),
     /// Remove files, or folders with -r: to the trash, or with --now for good
     #[command(after_help = "Example: sector rm -r /tmp")]
     Rm(Rm),
@@ -275,8 +280,8 @@ mod tests {
             "files",
             "Files and folders",
             &[
-                "put", "get", "cat", "ls", "tree", "find", "du", "stat", "check", "mkdir", "mv", "cp", "rm", "trash",
-                "import",
+                "put", "get", "cat", "ls", "tree", "find", "du", "stat", "check", "mkdir", "mv", "cp", "sync", "rm",
+                "trash", "import",
             ],
         ),
         ("rights", "Policies, rights and quotas", &["policy", "acl", "quota"]),

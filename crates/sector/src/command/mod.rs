@@ -31,6 +31,7 @@ mod remove;
 mod room;
 mod segments;
 mod sessions;
+mod sync;
 mod topology;
 mod transfer;
 mod transfer_limit;
@@ -138,6 +139,11 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Mkdir(mkdir) => folders::mkdir(cloud, mkdir).await,
         Command::Mv(mv) => folders::mv(cloud, &mv, global).await,
         Command::Cp(cp) => folders::cp(&transfer_limit::throttled(cloud, &cp.transfer_limit)?, cp, global).await,
+        Command::Sync(asked) => {
+            let cloud = transfer_limit::throttled(cloud, &asked.transfer_limit)?;
+            // By value, it would take up the stack of every command.
+            Box::pin(sync::sync(&cloud, asked, global)).await
+        }
         Command::Rm(rm) => remove::rm(cloud, &rm, global).await,
         Command::Trash(trash) => trash::run(cloud, trash, global).await,
         Command::Policy(policy) => policy::run(cloud, policy, global).await,
