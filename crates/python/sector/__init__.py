@@ -14,7 +14,7 @@ Errors are Python's own (`FileNotFoundError`, `PermissionError` …), and `Unava
 """
 
 from sector._native import BusyError, Copy, CorruptError, Entry, JobError, JobStatus, StageStatus, UnavailableError
-from sector.cloud import Cloud, Node, connect
+from sector.cloud import Cloud, Node, SyncAction, connect
 from sector.jobs import Job, Stream
 from sector.local import LocalCloud, up
 
@@ -31,6 +31,7 @@ __all__ = [
     "Node",
     "StageStatus",
     "Stream",
+    "SyncAction",
     "UnavailableError",
     "connect",
     "up",
