@@ -119,6 +119,11 @@ impl ClockGuard {
         if is_within(now.unix_millis, vouched, STEP_MAX, Duration::MAX) { now.unix_millis } else { vouched }
     }
 
+    /// The last reading of the clock that can be vouched for.
+    pub(crate) fn last_trusted(&self) -> u64 {
+        self.vouched_unix_millis
+    }
+
     /// Converts a recorded date to a date of the current clock.
     pub(crate) fn to_current_date(&self, dated: u64) -> u64 {
         self.jumps.iter().fold(dated, |date, jump| {

@@ -1,7 +1,7 @@
 //! Removes files some time after their last write, because a policy of a folder says so. Serves lifetimes. Whoever
 //! calls takes one expired file after the other, from a queue ordered by time. It never walks over all files.
 
-use protocol::{FileId, Now};
+use protocol::{FileId, Now, Version};
 
 use super::{Catalog, namespace::change::NamespaceChange};
 
@@ -61,6 +61,32 @@ impl Catalog {
         if self.is_unfinished_job_output(file) {
             return None;
         }
-        Some(self.clock.to_current_date(self.names.modified(file)?).saturating_add(seconds.saturating_mul(1_000)))
+        let written = [self.names.modified(file)?, self.written(file)?].map(|date| self.clock.to_current_date(date));
+        Some(written.into_iter().max()?.saturating_add(seconds.saturating_mul(1_000)))
+    }
+
+    /// The date of a file that is written now. A client may give the date of its last change, but no later one than now.
+    pub(crate) fn date_of_write(&self, now: Now, version: Version, given_unix_millis: Option<u64>) -> u64 {
+        let today = self.clock.date(now);
+        match given_unix_millis {
+            Some(given) if self.is_date(version) => given.min(today),
+            // Else a lifetime could be counted from nothing but the date that was given.
+            _ => today,
+        }
+    }
+
+    /// When a file was written: its own date may be that of a change long before. The version is a date too, unless
+    /// the clock was ahead once: then it says nothing, and the file has no date but the master's.
+    fn written(&self, file: FileId) -> Option<u64> {
+        let version = self.names.content(file)?.version;
+        Some(if self.is_date(version) { version.0 } else { 0 })
+    }
+
+    fn is_date(&self, version: Version) -> bool {
+        version.0 <= self.clock.last_trusted().saturating_add(VERSION_AHEAD_MAX_MILLIS)
     }
 }
+
+/// How far a version may be ahead of the clock's last trusted reading, and still be a date, in milliseconds. Versions
+/// of a burst run ahead of the clock, and the clock is read now and then.
+const VERSION_AHEAD_MAX_MILLIS: u64 = 60 * 60 * 1_000;

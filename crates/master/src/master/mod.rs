@@ -21,10 +21,11 @@ use protocol::{
         client_master::{ClientReply, ClientRequest},
         request::{
             AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
-            DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest,
-            LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest,
-            QuotasRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest,
-            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest, WorkRequest,
+            CreateDatedRequest, DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest, JobRequest,
+            JobsRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest,
+            OnceRequest, PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
+            RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest,
+            UsageRequest, WorkRequest,
         },
     },
 };
@@ -323,7 +324,10 @@ impl Master {
         }
         let (noted, awaits_names) = (asked.audit, asked.awaits_names);
         let outcome = match request {
-            ClientRequest::Create(create) => self.create(now, client, create).map(Some),
+            ClientRequest::Create(create) => self.create(now, client, create, None).map(Some),
+            ClientRequest::CreateDated(CreateDatedRequest { create, modified_unix_millis }) => {
+                self.create(now, client, create, Some(modified_unix_millis)).map(Some)
+            }
             ClientRequest::Renew(RenewRequest(lease)) => self.renew(now, by, lease).map(Some),
             ClientRequest::Commit(CommitRequest { lease, bytes, digest }) => {
                 self.commit(now, from, by, lease, bytes, digest)

@@ -15,10 +15,10 @@ use protocol::{
         history::HistoryRequest,
         request::{
             AbandonRequest, AdmitJobRequest, CancelJobRequest, ClearAclRequest, CommitRequest, ConfirmClockRequest,
-            CopiesRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest, FinishRebuildRequest,
-            ForgetNodeRequest, GetAclRequest, GetHistoryRequest, GiveToRequest, HealthRequest, ImportRequest,
-            JobInputsRequest, JobRequest, JobsRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
-            MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
+            CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest,
+            FinishRebuildRequest, ForgetNodeRequest, GetAclRequest, GetHistoryRequest, GiveToRequest, HealthRequest,
+            ImportRequest, JobInputsRequest, JobRequest, JobsRequest, ListRequest, LocateRequest, LogoutRequest,
+            MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
             RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest,
             ReportJobRequest, RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
             TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
@@ -40,6 +40,7 @@ fn about(at: &str) -> Vec<(ClientRequest, &'static str)> {
     let give = AclRequest::GiveTo(GiveToRequest { path: at.clone(), owner: UserName::new("bob").unwrap() });
     vec![
         (ClientRequest::Create(create(at.as_str())), "w"),
+        (ClientRequest::CreateDated(CreateDatedRequest { create: create(at.as_str()), modified_unix_millis: 1 }), "w"),
         (ClientRequest::Locate(LocateRequest(at.clone())), "r"),
         (ClientRequest::Stat(StatRequest(at.clone())), "r"),
         (ClientRequest::Usage(UsageRequest(at.clone())), "r"),
@@ -186,10 +187,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Once(_) => 40,
         ClientRequest::Work(_) => 41,
         ClientRequest::Metrics(_) => 42,
+        ClientRequest::CreateDated(_) => 43,
     }
 }
 
-const REQUESTS: usize = 43;
+const REQUESTS: usize = 44;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

@@ -14,11 +14,12 @@ use super::{
     cluster::{DrainRequest, RebalanceVerb, RemoveNodeRequest},
     request::{
         AbandonRequest, AccountsRequest, AclRequest, AdmissionVerb, AdmitJobRequest, AuditQuestion, CancelJobRequest,
-        CommitRequest, ConfirmClockRequest, CopiesRequest, DetachJobRequest, EmptyTrashRequest, FamilyRequest,
-        HealthRequest, HistoryRequest, ImportRequest, JobRequest, JobsRequest, ListRequest, LocateRequest,
-        LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
-        RebuildRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
-        SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest, WorkRequest, requests,
+        CommitRequest, ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest, EmptyTrashRequest,
+        FamilyRequest, HealthRequest, HistoryRequest, ImportRequest, JobRequest, JobsRequest, ListRequest,
+        LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest,
+        QuotasRequest, RebuildRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest,
+        SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest,
+        WorkRequest, requests,
     },
 };
 
@@ -74,6 +75,7 @@ requests! {
         Once(OnceRequest),
         Work(WorkRequest),
         Metrics(MetricsRequest),
+        CreateDated(CreateDatedRequest),
     }
 }
 

@@ -154,7 +154,8 @@ pub struct Entry {
     pub id: FileId,
     /// Who owns it.
     pub owner: UserName,
-    /// Last change of content, in milliseconds since the Unix epoch.
+    /// Last change of content, in milliseconds since the Unix epoch. A client may have given it; nothing follows from
+    /// it.
     pub modified_unix_millis: u64,
     /// What it is.
     pub kind: EntryKind,

@@ -47,11 +47,11 @@ use crate::{
         client_master::PolicyStatus,
         request::{
             AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
-            DetachJobRequest, DismissRequest, EmptyTrashRequest, FinishRebuildRequest, ForgetNodeRequest,
-            GetAclRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest, LocateRequest,
-            LogoutRequest, MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest,
-            QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest, RenewRequest,
-            ReportJobRequest, RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
+            CreateDatedRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest, FinishRebuildRequest,
+            ForgetNodeRequest, GetAclRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest,
+            LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest,
+            PolicyRequest, QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest,
+            RenewRequest, ReportJobRequest, RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
             TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
             WorkRequest,
         },
@@ -158,6 +158,10 @@ fn the_requests_of_a_client_have_their_bytes() {
     });
     compare!(vectors, ClientRequest {
         "create": ClientRequest::Create(_) => ClientRequest::Create(create.clone()),
+        "create-dated": ClientRequest::CreateDated(_) => ClientRequest::CreateDated(CreateDatedRequest {
+            create: create.clone(),
+            modified_unix_millis: 1_600_000_000_123,
+        }),
         "renew": ClientRequest::Renew(_) => ClientRequest::Renew(RenewRequest(LeaseId(5))),
         "commit": ClientRequest::Commit(_) =>
             ClientRequest::Commit(CommitRequest { lease: LeaseId(5), bytes: 1_000_000, digest: digest() }),

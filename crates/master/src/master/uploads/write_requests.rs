@@ -21,12 +21,14 @@ use crate::{
 };
 
 impl Master {
-    /// Grants the right to write a path, and names the node to write to and those that get the bytes from it.
+    /// Grants the right to write a path, and names the node to write to and those that get the bytes from it. The client
+    /// may say when the file was changed.
     pub(crate) fn create(
         &mut self,
         now: Now,
         client: &ClientSession,
         request: CreateRequest,
+        modified_unix_millis: Option<u64>,
     ) -> Result<ClientReply, Refusal> {
         let (by, address) = (&client.rights, client.address);
         check_request(&request)?;
@@ -58,12 +60,13 @@ impl Master {
         let acl = there.and_then(|id| self.catalog.names().own_acl(id)).cloned();
         let own_copies = there.and_then(|id| self.catalog.names().content(id)).map_or(0, |content| content.copies);
         let more = self.catalog.check_quotas_of_write(path, &owner, bytes, &self.writes.leases)?;
+        let version = self.catalog.next_version(now);
         let header = SliceHeader {
             slice: SliceId(self.rng.u128(..)),
             path: request.path,
-            version: self.catalog.next_version(now),
+            version,
             owner,
-            modified_unix_millis: self.catalog.clock().date(now),
+            modified_unix_millis: self.catalog.date_of_write(now, version, modified_unix_millis),
             copies: request.copies.unwrap_or(own_copies),
             records: request.records,
             user: request.user,

@@ -52,6 +52,24 @@ impl TypedRequest for CreateRequest {
     }
 }
 
+/// Begin to write a file that has a date already: it was changed then, elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateDatedRequest {
+    /// What to write.
+    pub create: CreateRequest,
+    /// When it was last changed, in milliseconds since the Unix epoch. The file gets this date, or the master's present
+    /// one if that is earlier. Versions do not follow from it.
+    pub modified_unix_millis: u64,
+}
+
+impl TypedRequest for CreateDatedRequest {
+    answered_by!(Created, ClientReply::Created(created) => created);
+
+    fn properties(&self) -> Properties<'_> {
+        self.create.properties()
+    }
+}
+
 /// Keep a lease alive while bytes flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenewRequest(pub LeaseId);
