@@ -6,6 +6,7 @@ use std::{
     os::unix::net::UnixListener,
     path::Path,
     process::{Command, Stdio},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use cluster::{Cloud, Roles, random_bytes};
@@ -205,6 +206,41 @@ fn no_local_file_is_removed_while_the_names_of_the_cloud_are_rebuilt() {
     let refused = roles.fails(5, &["sync", "--delete", "--force", "sector://there", "back"]);
     assert!(refused.contains("sector rebuild status"), "{refused}");
     assert_eq!(local_files(&roles.folder().join("back")).len(), 3);
+}
+
+#[test]
+fn times_of_change_go_with_files_and_say_which_need_not_be_read() {
+    let cloud = small();
+    let changed = UNIX_EPOCH + Duration::from_millis(1_600_000_000_123);
+    let write = |name: &str, text: &str, time: SystemTime| {
+        let file = cloud.file(name, text);
+        fs::File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
+    };
+    let modified = |name: &str| fs::metadata(cloud.folder().join(name)).unwrap().modified().unwrap();
+    write("src/a", "one", changed);
+    write("src/tomorrow", "x", SystemTime::now() + Duration::from_secs(86_400));
+    cloud.ok(&["put", "-r", "src", "/there"]);
+    assert_eq!(cloud.json(&["stat", "/there/a"])["modified"], "2020-09-13T12:26:40.123Z");
+    cloud.ok(&["get", "-r", "/there", "back"]);
+    assert_eq!(modified("back/a"), changed);
+    assert!(modified("back/tomorrow") < modified("src/tomorrow"), "the cloud has no files of tomorrow");
+    // The same length and time in both directions: the other bytes are not even read.
+    for (file, folders) in [("src/a", ["src", "sector://there"]), ("back/a", ["sector://there", "back"])] {
+        write(file, "two", changed);
+        assert!(planned(&cloud, &folders).is_empty());
+        assert_eq!(planned(&cloud, &[&["--checksum"], &folders[..]].concat()), ["changed a"]);
+        write(file, "one", changed + Duration::from_secs(7));
+        assert!(planned(&cloud, &folders).is_empty(), "another time alone is no change: the digests are alike");
+        write(file, "two", changed + Duration::from_secs(7));
+        assert_eq!(planned(&cloud, &folders), ["changed a"]);
+    }
+    cloud.ok(&["sync", "sector://there", "back"]);
+    assert_eq!(
+        (fs::read_to_string(cloud.folder().join("back/a")).unwrap(), modified("back/a")),
+        ("one".into(), changed)
+    );
+    cloud.ok(&["cp", "/there/a", "/copy"]);
+    assert_ne!(cloud.json(&["stat", "/copy"])["modified"], "2020-09-13T12:26:40.123Z", "a copy is made today");
 }
 
 #[test]
