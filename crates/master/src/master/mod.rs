@@ -20,11 +20,12 @@ use protocol::{
     message::{
         client_master::{ClientReply, ClientRequest},
         request::{
-            AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
-            DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest,
-            LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest,
-            QuotasRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest,
-            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest, WorkRequest,
+            AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest,
+            CopiesRequest, DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest,
+            LeasesRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest,
+            OnceRequest, PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
+            RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest,
+            UsageRequest, WorkRequest,
         },
     },
 };
@@ -329,6 +330,10 @@ impl Master {
                 self.commit(now, from, by, lease, bytes, digest)
             }
             ClientRequest::Abandon(AbandonRequest(lease)) => self.abandon(now, by, lease).map(Some),
+            ClientRequest::Leases(LeasesRequest { all_users, after }) => {
+                Ok(Some(self.lease_list(now, by, all_users, after.as_ref())))
+            }
+            ClientRequest::BreakLease(BreakLeaseRequest(path)) => self.break_lease(now, by, &path).map(Some),
             ClientRequest::Locate(LocateRequest(path)) => self.locate(now, client, &path).map(Some),
             ClientRequest::Stat(StatRequest(path)) => self.stat(&path).map(Some),
             ClientRequest::List(ListRequest { folder, recursive, after, with_nodes }) => {
