@@ -19,15 +19,15 @@ enum Change {
 const CHANGES: [Change; 4] = [Change::Rename, Change::RenameFolder, Change::Restore, Change::RestoreFolder];
 
 impl Bench {
-    fn to_trash(&mut self, at: &str) {
+    fn put_in_trash(&mut self, at: &str) {
         self.done("admin", ClientRequest::Remove(RemoveRequest { path: path(at), recursive: true, now: false }));
     }
 
     /// What comes before the change, while all nodes hear.
     fn prepare(&mut self, change: Change) {
         match change {
-            Change::Restore => self.to_trash("/ann/f0"),
-            Change::RestoreFolder => self.to_trash("/ann"),
+            Change::Restore => self.put_in_trash("/ann/f0"),
+            Change::RestoreFolder => self.put_in_trash("/ann"),
             Change::Rename | Change::RenameFolder => {}
         }
         self.advance(seconds(3));
