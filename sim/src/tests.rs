@@ -98,8 +98,8 @@ fn versions_that_are_forgotten_are_found_by_the_versions() {
         let report = run(&Options { seed, sabotage: Some(Sabotage::VersionsAreForgotten), ..Options::default() });
         finds(report.violation.as_slice(), "had been told before")
     };
-    // This is rare: the range begins shortly before a seed that shows it.
-    assert!((680..120 * SEEDS).any(is_found));
+    // This is rare, one seed in some hundred: the search ends at the first that shows it.
+    assert!((680..400 * SEEDS).any(is_found));
 }
 
 #[test]
