@@ -92,6 +92,7 @@ fn copies_that_are_never_made_are_found_by_the_healing() {
 }
 
 #[test]
+#[ignore = "its seed has to be searched for many minutes: `cargo test --release -p sector-sim -- --ignored`"]
 fn versions_that_are_forgotten_are_found_by_the_versions() {
     // The newest file must be removed for good just before the master dies and its clock goes back.
     let is_found = |seed| {
