@@ -92,15 +92,14 @@ fn copies_that_are_never_made_are_found_by_the_healing() {
 }
 
 #[test]
-#[ignore = "its seed has to be searched for many minutes: `cargo test --release -p sector-sim -- --ignored`"]
 fn versions_that_are_forgotten_are_found_by_the_versions() {
     // The newest file must be removed for good just before the master dies and its clock goes back.
     let is_found = |seed| {
         let report = run(&Options { seed, sabotage: Some(Sabotage::VersionsAreForgotten), ..Options::default() });
         finds(report.violation.as_slice(), "had been told before")
     };
-    // This is rare, one seed in some hundred: the search ends at the first that shows it.
-    assert!((680..400 * SEEDS).any(is_found));
+    // One seed in 145 shows it, of 6,000: the range begins shortly before one.
+    assert!((400..150 * SEEDS).any(is_found));
 }
 
 #[test]
