@@ -113,26 +113,40 @@ impl ClockGuard {
     }
 
     /// The date given to something now. It is never earlier than the vouched time. Otherwise, once the clock comes
-    /// back, the entry would look older than it is.
+    /// back, the entry would look older than it is. Nor is it later by a jump, noticed or not. Otherwise it would seem
+    /// to be dated after the next jump that is accepted. But for a time that the master was off nothing can be vouched.
     pub(crate) fn date(&self, now: Now) -> u64 {
         let vouched = self.vouched_at(now);
-        if is_within(now.unix_millis, vouched, STEP_MAX, Duration::MAX) { now.unix_millis } else { vouched }
+        let ahead = match self.hold {
+            Some(Hold::Start | Hold::Lost) => Duration::MAX,
+            Some(Hold::Step) | None => STEP_MAX,
+        };
+        if is_within(now.unix_millis, vouched, STEP_MAX, ahead) { now.unix_millis } else { vouched }
     }
 
-    /// Converts a recorded date to a date of the current clock.
+    /// Converts a recorded date to a date of the current clock: it gets every jump before which it was dated. Also where
+    /// the clock had come back after one of them, and nobody can say on which side of that it was dated.
     pub(crate) fn to_current_date(&self, dated: u64) -> u64 {
-        self.jumps.iter().fold(dated, |date, jump| {
-            if date <= jump.before_unix_millis { date.saturating_add(jump.ahead_millis) } else { date }
-        })
+        let later = self.jumps.iter().filter(|jump| dated <= jump.before_unix_millis);
+        later.fold(dated, |date, jump| date.saturating_add(jump.ahead_millis))
     }
 
-    /// A recorded date up to which every [current date](Self::to_current_date) is at most this one. It is the latest,
-    /// except within [`DATED_SINCE_MAX`] after a jump. Then it is earlier by the jump, so that nothing ends early.
+    /// The last recorded date up to which every [current date](Self::to_current_date) is at most this one. Within
+    /// [`DATED_SINCE_MAX`] after a jump it is earlier by the jump, so that nothing ends early.
     pub(crate) fn to_recorded_date(&self, todays: u64) -> u64 {
-        self.jumps.iter().rev().fold(todays, |date, jump| {
-            let is_later = date > jump.before_unix_millis.saturating_add(jump.ahead_millis);
-            if is_later { date } else { date.saturating_sub(jump.ahead_millis) }
-        })
+        let mut jumps: Vec<_> = self.jumps.iter().collect();
+        jumps.sort_by_key(|jump| jump.before_unix_millis);
+        let mut shift = jumps.iter().fold(0, |sum: u64, jump| sum.saturating_add(jump.ahead_millis));
+        let mut reached = 0;
+        for jump in jumps {
+            let last = todays.saturating_sub(shift);
+            if last < jump.before_unix_millis {
+                return last.max(reached);
+            }
+            reached = jump.before_unix_millis;
+            shift = shift.saturating_sub(jump.ahead_millis);
+        }
+        todays
     }
 
     /// Sets the machine on which the master runs.
@@ -338,3 +352,27 @@ const SAVE_EVERY: Duration = Duration::from_secs(1_800);
 const DATED_SINCE_MAX: Duration = STEP_MAX;
 /// Jumps that are remembered; beyond this number the oldest are merged.
 const JUMPS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_date_is_the_last_up_to_which_nothing_has_a_later_current_one() {
+        for seed in 0..300 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let jump =
+                |rng: &mut fastrand::Rng| Jump { before_unix_millis: rng.u64(10..60), ahead_millis: rng.u64(1..30) };
+            // In any order: the clock comes back, too.
+            let jumps = (0..rng.usize(0..4)).map(|_| jump(&mut rng)).collect();
+            let guard = ClockGuard { jumps, ..ClockGuard::default() };
+            for todays in 0..200 {
+                let recorded = guard.to_recorded_date(todays);
+                let is_past = |date| guard.to_current_date(date) <= todays;
+                let told = format!("seed {seed}, {todays}: {recorded} with {:?}", guard.jumps);
+                assert!(recorded == 0 || (0..=recorded).all(is_past), "{told}");
+                assert!(!is_past(recorded + 1), "{told}");
+            }
+        }
+    }
+}
