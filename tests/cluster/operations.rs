@@ -138,7 +138,11 @@ impl Machine {
             | "What the cloud does by itself"
             | "What was counted, and what was logged"
             | "A node's machine or disk"
-            | "Upgrading" => {}
+            | "Upgrading"
+            | "Versions that work together"
+            | "Sizes and limits"
+            | "Troubleshooting"
+            | "Leaving" => {}
             _ => return None,
         }
         Some(())

@@ -6,6 +6,8 @@ mod chaos;
 mod circles;
 mod crate_dependencies;
 mod fuzz;
+mod links;
+mod package;
 mod promises;
 mod prose;
 mod python;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         "fmt" => shell::cargo(&["fmt", "--all"]),
         "clippy" => test::clippy(),
         "reference" => test::write_references(),
+        "package" => package::run(),
         "bench" => test::bench(rest),
         _ => Err(HELP.into()),
     };
@@ -61,4 +64,5 @@ const HELP: &str = "use one of:
   cargo xtask circles [CRATE…]   modules that depend on each other, and how many entries each crate has at its root
   cargo xtask clippy | fmt    lints | format
   cargo xtask reference       write the generated pages of docs/ anew
+  cargo xtask package         the Debian package and the wheel, in target/package and target/wheels
   cargo xtask bench [WHAT]    side-by-side measurements (docs/performance.md); `memory [FILES]`: what names cost";

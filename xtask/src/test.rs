@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{crate_dependencies, promises, python, shell, simulate, tidy};
+use crate::{crate_dependencies, package, promises, python, shell, simulate, tidy};
 
 /// A step's name and what it runs.
 type Step = (&'static str, fn() -> Result<(), String>);
@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     ("sim", || simulate::run_built(&["--seeds", SEEDS])),
     ("cluster", cluster),
     ("python", python::run),
+    ("package", package::check),
     ("deny", deny),
     ("demo", demo),
 ];
@@ -84,9 +85,11 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), String> {
 }
 
 /// The identity providers that logins are tested against: a directory (`slapd`), and an OpenID Connect provider for
-/// Node.js. Their tests fail where they are missing, and never install anything themselves.
+/// Node.js. And systemd's tools, which read the units of the Debian package. Tests fail where they are missing, and
+/// never install anything themselves.
 fn install() -> Result<(), String> {
-    let missing = [(SLAPD, &["slapd"][..]), (LDAP_TOOLS, &["ldap-utils"]), (NPM, &["nodejs", "npm"])];
+    let missing =
+        [(SLAPD, &["slapd"][..]), (LDAP_TOOLS, &["ldap-utils"]), (NPM, &["nodejs", "npm"]), (SYSTEMD, &["systemd"])];
     let missing: Vec<_> = missing.iter().filter(|(file, _)| !Path::new(file).exists()).collect();
     if !missing.is_empty() {
         let apt = |arguments: &[&str]| {
@@ -162,7 +165,12 @@ fn demo() -> Result<(), String> {
 
 /// The release binary.
 pub(crate) fn binary() -> PathBuf {
-    target().join("release/sector")
+    program("sector")
+}
+
+/// A program that was built for a release.
+pub(crate) fn program(name: &str) -> PathBuf {
+    target().join("release").join(name)
 }
 
 /// Where cargo puts what it builds.
@@ -182,6 +190,8 @@ const SLAPD: &str = "/usr/sbin/slapd";
 const LDAP_TOOLS: &str = "/usr/bin/ldapdelete";
 /// The package manager of Node.js.
 const NPM: &str = "/usr/bin/npm";
+/// The tool that reads units.
+const SYSTEMD: &str = "/usr/bin/systemd-analyze";
 /// Tests with real processes that run at once. They mostly wait: for leases, retries and lost nodes.
 const CLOUDS_AT_ONCE: &str = "6";
 /// Seeds of the simulation in this run; a night's run takes more.

@@ -6,7 +6,7 @@ use std::fs;
 use walkdir::WalkDir;
 
 use crate::{
-    circles, crate_dependencies, promises, prose,
+    circles, crate_dependencies, links, promises, prose,
     shell::root,
     vocabulary::{self, Page},
 };
@@ -41,6 +41,7 @@ pub(crate) fn run() -> Result<(), String> {
     let mut wrong: Vec<String> = sources.flat_map(|page| violations(&page.path, &page.text)).collect();
     wrong.extend(vocabulary::violations(&pages));
     wrong.extend(prose::violations(&pages));
+    wrong.extend(links::violations(&pages));
     wrong.extend(promises::violations(&pages));
     wrong.extend(circles::violations(&pages));
     if wrong.is_empty() { Ok(()) } else { Err(format!("{} things are untidy\n{}", wrong.len(), wrong.join("\n"))) }

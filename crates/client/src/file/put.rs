@@ -141,7 +141,7 @@ impl Client {
             };
             match answer {
                 Ok(entry) => {
-                    self.leases().remove(&lease);
+                    self.own_leases().remove(&lease);
                     return Ok(entry);
                 }
                 // The commit was not even examined, and all bytes are there: finished work is not given up for that.
@@ -184,7 +184,7 @@ impl Client {
             }
             None => self.ask(request).await?,
         };
-        self.leases().insert(created.lease);
+        self.own_leases().insert(created.lease);
         Ok(created)
     }
 
@@ -267,7 +267,7 @@ impl Client {
             Ok(entry) => return Ok(entry),
             Err(error) => error,
         };
-        self.leases().remove(&lease);
+        self.own_leases().remove(&lease);
         // Best effort, and not for long: the lease also expires by itself, and it may be the master that is gone.
         let given_back = tokio::time::timeout(LAST_WORD_DEADLINE, self.ask(AbandonRequest(lease))).await;
         match (error, given_back) {
@@ -302,7 +302,7 @@ impl Drop for LeaseGuard<'_> {
         runtime.spawn(async move {
             // Best effort: it expires by itself too.
             let _ = client.ask(AbandonRequest(lease)).await;
-            client.leases().remove(&lease);
+            client.own_leases().remove(&lease);
             drop(under_way);
         });
     }

@@ -69,24 +69,15 @@ impl Catalog {
     pub(crate) fn date_of_write(&self, now: Now, version: Version, given_unix_millis: Option<u64>) -> u64 {
         let today = self.clock.date(now);
         match given_unix_millis {
-            Some(given) if self.is_date(version) => given.min(today),
+            Some(given) if self.clock.is_date_of_write(version) => given.min(today),
             // Else a lifetime could be counted from nothing but the date that was given.
             _ => today,
         }
     }
 
-    /// When a file was written: its own date may be that of a change long before. The version is a date too, unless
-    /// the clock was ahead once: then it says nothing, and the file has no date but the master's.
+    /// When a file was written: its own date may be that of a change long before. A version is a date too, unless
+    /// versions are ahead of the clock: then the file has no date but the master's.
     fn written(&self, file: FileId) -> Option<u64> {
-        let version = self.names.content(file)?.version;
-        Some(if self.is_date(version) { version.0 } else { 0 })
-    }
-
-    fn is_date(&self, version: Version) -> bool {
-        version.0 <= self.clock.last_trusted().saturating_add(VERSION_AHEAD_MAX_MILLIS)
+        Some(self.clock.written(self.names.content(file)?.version).unwrap_or(0))
     }
 }
-
-/// How far a version may be ahead of the clock's last trusted reading, and still be a date, in milliseconds. Versions
-/// of a burst run ahead of the clock, and the clock is read now and then.
-const VERSION_AHEAD_MAX_MILLIS: u64 = 60 * 60 * 1_000;

@@ -20,12 +20,12 @@ use protocol::{
     message::{
         client_master::{ClientReply, ClientRequest},
         request::{
-            AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
-            CreateDatedRequest, DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest, JobRequest,
-            JobsRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest,
-            OnceRequest, PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
-            RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest,
-            UsageRequest, WorkRequest,
+            AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest,
+            CopiesRequest, CreateDatedRequest, DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest,
+            JobRequest, JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
+            MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest,
+            RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
+            TopologyRequest, TrashRequest, UsageRequest, WorkRequest,
         },
     },
 };
@@ -333,6 +333,10 @@ impl Master {
                 self.commit(now, from, by, lease, bytes, digest)
             }
             ClientRequest::Abandon(AbandonRequest(lease)) => self.abandon(now, by, lease).map(Some),
+            ClientRequest::Leases(LeasesRequest { all_users, after }) => {
+                Ok(Some(self.lease_list(now, by, all_users, after.as_ref())))
+            }
+            ClientRequest::BreakLease(BreakLeaseRequest(path)) => self.break_lease(now, by, &path).map(Some),
             ClientRequest::Locate(LocateRequest(path)) => self.locate(now, client, &path).map(Some),
             ClientRequest::Stat(StatRequest(path)) => self.stat(&path).map(Some),
             ClientRequest::List(ListRequest { folder, recursive, after, with_nodes }) => {
@@ -432,6 +436,7 @@ impl Master {
             }
         }
         self.add_tombstones(&mut changes, &effects);
+        self.drop_void_changes(&mut changes, &effects);
         self.mirror_changes(&mut changes, &mut effects);
         if !changes.is_empty() {
             let batch = self.log.journal_writes.begin(effects);

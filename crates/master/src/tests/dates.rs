@@ -96,3 +96,25 @@ fn where_versions_are_ahead_of_the_clock_a_file_gets_todays_date() {
     assert!(content(&put).version.0 > today + DAY_MILLIS, "the version is no date");
     assert!((today..=bench.now.unix_millis).contains(&put.modified_unix_millis), "{put:?}");
 }
+
+// Promise 30a.
+#[test]
+fn a_clock_that_goes_back_ends_no_lifetime_of_a_file_with_an_older_date() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.set_policy("admin", "/", Policy { lifetime_seconds: Some(10 * 3_600), ..Policy::default() });
+    bench.put_dated("/f", LONG_AGO, 1);
+    // The clock was wrong from the beginning, and is set right now.
+    bench.now.unix_millis -= 5 * DAY_MILLIS;
+    bench.advance(seconds(60));
+    bench.done("admin", ClientRequest::ConfirmClock(ConfirmClockRequest));
+    bench.advance(seconds(60));
+    assert!(bench.exists("/f"), "its version is no date of this clock, and its own date is not that of the write");
+    let put = bench.put_dated("/later", LONG_AGO, 1);
+    assert!(put.modified_unix_millis > LONG_AGO, "the master's date, since the version says nothing");
+    bench.restart_master();
+    bench.join("n1");
+    bench.sleep(seconds(11 * 3_600));
+    bench.advance(seconds(1));
+    assert!(bench.exists("/f"));
+    assert!(!bench.exists("/later"));
+}

@@ -218,6 +218,24 @@ pub(crate) enum TrashCommand {
 }
 
 #[derive(Clone, Debug, Subcommand)]
+pub(crate) enum LeaseCommand {
+    /// The writes that are under way, by path
+    #[command(after_help = "Example: sector lease list --all-users")]
+    List {
+        /// Of all users (administrators)
+        #[arg(long)]
+        all_users: bool,
+    },
+    /// End the write of a path, so that someone else may write there; what was written is removed
+    #[command(after_help = "Example: sector lease break /logs/today.log")]
+    Break {
+        /// What is being written
+        #[arg(value_parser = cloud_path)]
+        path: String,
+    },
+}
+
+#[derive(Clone, Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
     /// What an entry says itself, and what holds for it with all its folders' say
     #[command(after_help = "Example: sector policy get /sdss --json")]

@@ -30,7 +30,8 @@ pub(crate) use cloud_args::{
     Rebalance, Rebuild, RemoveNode, Role, TopologyVerb, Up,
 };
 pub(crate) use file_args::{
-    Cat, Check, Cp, Get, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, SyncFolders, TrashCommand,
+    Cat, Check, Cp, Get, LeaseCommand, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, SyncFolders,
+    TrashCommand,
 };
 pub(crate) use job_args::{Index, JobArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
@@ -148,6 +149,9 @@ pub(crate) enum Command {
     /// What was removed and can be restored
     #[command(subcommand, after_help = "Example: sector trash restore /a/x.dat")]
     Trash(TrashCommand),
+    /// Who is writing what, and how to end it
+    #[command(subcommand, after_help = "Example: sector lease list --all-users")]
+    Lease(LeaseCommand),
     /// What is wished for a file, or for all below a folder
     #[command(subcommand, after_help = "Example: sector policy set /sdss copies=2 sites=jhu,uic")]
     Policy(PolicyCommand),
@@ -281,7 +285,7 @@ mod tests {
             "Files and folders",
             &[
                 "put", "get", "cat", "ls", "tree", "find", "du", "stat", "check", "mkdir", "mv", "cp", "sync", "rm",
-                "trash", "import",
+                "trash", "lease", "import",
             ],
         ),
         ("rights", "Policies, rights and quotas", &["policy", "acl", "quota"]),

@@ -75,6 +75,13 @@ impl KnownCloud {
         Ok(Some(Self { nodes, last_number, port, insecure_data }))
     }
 
+    /// Has new nodes take no name that a machine elsewhere has, or had.
+    pub(crate) fn beside<'a>(mut self, machines: impl IntoIterator<Item = &'a NodeId>) -> Self {
+        let numbers = machines.into_iter().filter_map(|id| id.as_str().strip_prefix("node-")?.parse::<u16>().ok());
+        self.last_number = numbers.map(u32::from).fold(self.last_number, u32::max);
+        self
+    }
+
     /// What to start, and a sentence where that is more than there was.
     ///
     /// # Errors
@@ -237,6 +244,14 @@ mod tests {
         let sites: Vec<_> = spec.nodes.iter().map(|node| node.site.as_str()).collect();
         assert_eq!(sites, ["site-1", "site-2", "site-1", "site-2", "site-1", "site-2"]);
         assert_eq!(note.unwrap(), "adds node-5, node-6, node-7 to the 3 nodes of `/data`");
+    }
+
+    #[test]
+    fn a_further_node_takes_no_name_of_a_machine_elsewhere() {
+        let elsewhere = ["node-5", "node-x", "other-9", "node-99999999"].map(|id| NodeId::new(id).unwrap());
+        let asked = AskedCloud { nodes: Some(5), ..AskedCloud::default() };
+        let (spec, _) = cloud(4).beside(&elsewhere).start(&asked, Path::new("/data")).unwrap();
+        assert_eq!(spec.node_numbers(), [1, 2, 3, 4, 6]);
     }
 
     #[test]

@@ -133,7 +133,7 @@ impl Layout {
                 let machines = cloud.accounts().machines();
                 let is_removed = |id: &NodeId| machines.get(id).is_some_and(|machine| machine.is_revoked);
                 match KnownCloud::read(&folder, is_removed)? {
-                    Some(known) => known.start(&asked, &folder)?,
+                    Some(known) => known.beside(machines.after(None).map(|(id, _)| id)).start(&asked, &folder)?,
                     None => (asked.new_cloud()?, None),
                 }
             }

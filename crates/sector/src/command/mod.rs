@@ -17,6 +17,7 @@ mod index;
 mod inspect;
 pub(crate) mod jobs;
 mod known_names;
+mod lease;
 mod listing;
 mod login;
 mod metrics;
@@ -146,6 +147,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         }
         Command::Rm(rm) => remove::rm(cloud, &rm, global).await,
         Command::Trash(trash) => trash::run(cloud, trash, global).await,
+        Command::Lease(lease) => lease::run(cloud, lease, global).await,
         Command::Policy(policy) => policy::run(cloud, policy, global).await,
         Command::Acl(acl) => acl::run(cloud, acl, global).await,
         Command::Quota(quota) => quota::run(cloud, quota, global).await,

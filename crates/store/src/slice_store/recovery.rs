@@ -112,6 +112,13 @@ struct RecoveredSlice {
     stale: Vec<PathBuf>,
 }
 
+/// Who may own a file.
+struct Claims {
+    owner: Option<SliceId>,
+    /// Slices with the same bytes.
+    others: Vec<SliceId>,
+}
+
 /// Where a slice's bytes were found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BytesAt<'a> {
@@ -190,7 +197,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The slice that owns the file at a path, if several may.
+    /// The slice that owns the file at a path, if several may. A slice that has no bytes, and whose bytes these could be
+    /// too, gets a copy. Nobody here can say which of the two was removed, or to whom the file was moved last.
     fn owners_of_paths(&mut self) -> Result<BTreeMap<SectorPath, SliceId>, StoreError> {
         self.found.sidecars.values_mut().for_each(|sidecars| sidecars.sort_by_key(FoundSidecar::rank));
         let mut claims: BTreeMap<SectorPath, BTreeSet<SliceId>> = BTreeMap::new();
@@ -210,45 +218,78 @@ impl Recovery<'_> {
             }
         }
         let (mut owners, mut unreadable) = (BTreeMap::new(), BTreeSet::new());
+        let mut twins: BTreeMap<SliceId, SectorPath> = BTreeMap::new();
         for (path, claimants) in claims {
-            if let Some(owner) = self.owner(&path, &claimants, &mut unreadable)? {
-                owners.insert(path, owner);
-            }
+            let Claims { owner, others } = self.judge(&path, &claimants, &mut unreadable)?;
+            twins.extend(others.into_iter().map(|slice| (slice, path.clone())));
+            owners.extend(owner.map(|slice| (path, slice)));
         }
         self.found.unreadable = unreadable;
+        let owning: BTreeSet<_> = owners.values().copied().collect();
+        for (slice, path) in twins {
+            if owning.contains(&slice) || self.found.has_by_id(slice) {
+                continue;
+            }
+            let bytes = self.found.native[&path];
+            match self.copy_to_staging(slice, &path, bytes) {
+                Ok(()) => drop(self.found.staged.insert(slice, bytes)),
+                // The node starts on a full disk and with a bad sector too, and then the older slice gives way.
+                Err(error) => tracing::error!(%slice, %path, %error, "not copied; only the newer one is left here"),
+            }
+        }
         Ok(owners)
     }
 
-    fn owner(
+    /// Who owns the file at a path, and who else has the same bytes.
+    fn judge(
         &self,
         path: &SectorPath,
         claimants: &BTreeSet<SliceId>,
         unreadable: &mut BTreeSet<SectorPath>,
-    ) -> Result<Option<SliceId>, StoreError> {
+    ) -> Result<Claims, StoreError> {
         let beside = claimants.iter().copied().find(|slice| {
             let lies_beside = |sidecar: &FoundSidecar| sidecar.beside.as_ref() == Some(path);
             !self.found.has_by_id(*slice) && self.found.sidecars[slice].iter().any(lies_beside)
         });
         // The usual case: a file with its own sidecar beside it, and no other claimant.
         if claimants.len() == 1 && beside.is_some() {
-            return Ok(beside);
+            return Ok(Claims { owner: beside, others: Vec::new() });
         }
         // A crash in the middle of a move, or a removed slice whose sidecar came back. The content decides; of two
         // slices with the same content the newer version gets it.
         let native = self.layout.native_path(path);
-        let mut owner: Option<(&SliceMetadata, SliceId)> = None;
+        let mut matching = Vec::new();
         for slice in claimants {
             for sidecar in &self.found.sidecars[slice] {
-                let newer = owner.is_none_or(|(other, _)| other.header.version < sidecar.metadata.header.version);
-                match if newer { self.content_matches(&native, self.found.native[path], sidecar)? } else { Some(false) }
-                {
-                    Some(true) => owner = Some((&sidecar.metadata, *slice)),
+                match self.content_matches(&native, self.found.native[path], sidecar)? {
+                    Some(true) => matching.push((sidecar.metadata.header.version, *slice)),
                     Some(false) => {}
                     None => drop(unreadable.insert(path.clone())),
                 }
             }
         }
-        Ok(owner.map(|(_, slice)| slice).or(beside))
+        let newest = matching.iter().max().map(|(_, slice)| *slice);
+        let owner = newest.or(beside);
+        let others = matching.into_iter().map(|(_, slice)| slice).filter(|slice| Some(*slice) != owner).collect();
+        Ok(Claims { owner, others })
+    }
+
+    /// Copies a file of `slices/` to the place of a staged slice.
+    fn copy_to_staging(&self, slice: SliceId, path: &SectorPath, bytes: u64) -> Result<(), StoreError> {
+        let native = self.layout.native_path(path);
+        let copied = self.layout.unfinished.join(slice.to_string());
+        tracing::info!(%slice, %path, bytes, "copied: two slices have the same bytes, and only one file is left");
+        let from = self.disk.open_to_read(&native).while_doing("open", &native)?;
+        let to = self.disk.create(&copied).while_doing("create", &copied)?;
+        let mut block = vec![0; limits::BLOCK_BYTES as usize];
+        for at in (0..bytes).step_by(block.len()) {
+            let block = &mut block[..limits::BLOCK_BYTES.min(bytes - at) as usize];
+            read_exactly(&*from, block, at).while_doing("read", &native)?;
+            to.write_all_at(block, at).while_doing("write to", &copied)?;
+        }
+        to.sync_data().while_doing("sync", &copied)?;
+        let staged = Layout::files_by_id(&self.layout.staging, slice).bytes;
+        self.disk.rename(&copied, &staged).while_doing("rename", &copied)
     }
 
     /// Whether a file may be that slice's: checks the length, and some of its blocks. A wrong yes would be found by the

@@ -46,7 +46,7 @@ impl SliceStore {
 
     /// See [`SliceStore::remove`].
     pub(crate) fn remove_files(&self, slice: SliceId) -> Result<(), StoreError> {
-        let removed = self.unfinished(slice);
+        let (removed, removed_sidecar) = (self.unfinished(slice), self.unfinished(slice));
         let moves = lock(&self.moves);
         // The inventory first: from now on nobody opens it.
         let was_synced = self.inventory().is_synced(slice);
@@ -55,8 +55,8 @@ impl SliceStore {
             return if self.has_unsynced_removals.load(Ordering::Relaxed) { self.sync_removals() } else { Ok(()) };
         };
         let files = self.files(&held);
-        // Moved through `unfinished/`: the path is free at once, while deleting a large file takes a moment (the guard
-        // does it after the lock). The bytes leave first. A sidecar without bytes is known to be a leftover, while
+        // Moved through `unfinished/`: the path is free at once, while deleting a large file takes a moment (the guards
+        // do it after the lock). The bytes leave first. A sidecar without bytes is known to be a leftover, while
         // bytes without a sidecar might be anyone's.
         if let Err(error) = unless_missing(self.disk.rename(&files.bytes, removed.path())) {
             // It is still here, and a caller that orders the removal again must not hear that it is gone.
@@ -66,19 +66,20 @@ impl SliceStore {
             return Err(StoreError::io("remove", &files.bytes, error));
         }
         self.has_unsynced_removals.store(true, Ordering::Relaxed);
-        unless_missing(self.disk.remove_file(&files.sidecar)).while_doing("remove", &files.sidecar)?;
+        unless_missing(self.disk.rename(&files.sidecar, removed_sidecar.path()))
+            .while_doing("remove", &files.sidecar)?;
         if held.state == HeldState::Placed {
             self.remove_empty_parents(&held.metadata.header.path);
         }
         drop(moves);
         self.sync_removals()?;
-        drop(removed);
+        drop((removed, removed_sidecar));
         Ok(())
     }
 
-    /// Makes all removals so far safe. One sync of the folder into which their bytes went serves all callers at about
-    /// the same time, wherever the slices were. A sidecar that a crash brings back finds no bytes, and is known to be a
-    /// leftover.
+    /// Makes all removals so far safe. One sync of the folder into which their files went serves all callers at about
+    /// the same time, wherever the slices were. A sidecar that a crash before that brings back finds no bytes, unless
+    /// another slice has the same ones at its path (`recovery`).
     fn sync_removals(&self) -> Result<(), StoreError> {
         let unfinished = &self.layout.unfinished;
         let synced = self.removal_sync.sync(|| self.disk.sync_folder(unfinished));

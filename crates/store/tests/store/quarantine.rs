@@ -1,6 +1,6 @@
 //! What lies in a data folder and is not ours, or is damaged: never a panic, never deleted, never served.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use protocol::{SliceId, message::node_master::HeldState};
 use store::{OpenReport, OsDisk, Sidecar, SidecarError, SliceStore, StoreError};
@@ -134,17 +134,23 @@ fn of_two_slices_that_claim_one_file_the_one_whose_bytes_it_has_gets_it() {
 }
 
 #[test]
-fn of_two_slices_with_the_same_bytes_that_claim_one_file_the_newer_version_gets_it() {
+fn of_two_slices_with_the_same_bytes_that_claim_one_file_the_older_version_gets_a_copy() {
     for version in [1, 3] {
         let folder = tempfile::tempdir().unwrap();
         let (store, _) = open(folder.path());
         write(&store, header(1, "/a", 2), b"same").unwrap();
-        store.place(&header(1, "/a", 1)).unwrap();
+        store.place(&header(1, "/a", 2)).unwrap();
         write(&store, header(2, "/a", version), b"same").unwrap();
         drop(store);
         fs::remove_file(staged(&folder, 2, "")).unwrap();
         let (store, _) = open(folder.path());
-        assert_eq!(states(&store), [(if version == 1 { 1 } else { 2 }, HeldState::Placed, "/a".into())]);
+        let (newer, older) = if version == 1 { (1, 2) } else { (2, 1) };
+        let wanted = BTreeMap::from([(newer, HeldState::Placed), (older, HeldState::Staged)]);
+        assert_eq!(
+            states(&store).into_iter().map(|(slice, state, _)| (slice, state)).collect::<BTreeMap<_, _>>(),
+            wanted
+        );
+        assert_eq!([read(&store, 1).unwrap(), read(&store, 2).unwrap()], [b"same", b"same"]);
     }
 }
 

@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use protocol::{NodeId, SectorPath, message::rebuild::MirrorPosition};
+use protocol::{JournalId, NodeId, SectorPath, message::rebuild::MirrorPosition};
 
-/// Which copy of the small rows each node had that came with a slice under an outdated path.
+/// Which copy of the small rows each node had that has a slice under an outdated path. The root stands for a path that
+/// nobody knows: the node was away when the file got its present path or rights.
 pub(crate) type OutdatedPaths = BTreeMap<(NodeId, SectorPath), MirrorPosition>;
+
+/// The mark of a node that keeps no rows, or whose copy is older than the change.
+pub(crate) const NO_MARK: MirrorPosition = MirrorPosition { journal: JournalId(0), generation: 0, sequence: 0 };

@@ -91,7 +91,7 @@ impl Master {
     pub(crate) fn mark_node_lost(&mut self, now: Now, key: NodeKey) {
         let session = self.fleet.nodes.mark_lost(now, key);
         tracing::warn!(event = EVENT_NODE_LOST, node = %self.fleet.nodes.get(key).id, "a node is lost");
-        self.note_missed_removals(now, key);
+        self.note_missed_orders(now, key);
         self.replicas.orders.forget(key);
         self.note_node_absent(key);
         for (slice, target) in self.replicas.queue.copies_where(|target, _| target == key) {
@@ -125,7 +125,7 @@ impl Master {
         }
         for key in silent {
             // Should the journal be lost before the node is, nobody else would know of them.
-            self.note_missed_removals(now, key);
+            self.note_missed_orders(now, key);
         }
         for key in lost {
             self.mark_node_lost(now, key);
@@ -139,7 +139,7 @@ impl Master {
     /// Forgets the unfinished work of a node's earlier session.
     pub(crate) fn note_rejoined(&mut self, now: Now, key: NodeKey, old: Option<SessionId>) {
         tracing::info!(event = EVENT_NODE_JOINED, node = %self.fleet.nodes.get(key).id, "a node joined");
-        self.note_missed_removals(now, key);
+        self.note_missed_orders(now, key);
         self.replicas.orders.forget(key);
         self.note_node_absent(key);
         self.writes.leases.forget_node(key);

@@ -5,6 +5,7 @@ pub(crate) mod incarnation_tracking;
 pub(crate) mod local_change_tracking;
 pub(crate) mod mirror_restore;
 pub(crate) mod mirror_updates;
+pub(crate) mod missed_changes;
 pub(crate) mod missing_slices;
 pub(crate) mod name_recovery;
 pub(crate) mod outdated_path_recovery;

@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::{JournalId, Now, SectorPath, SliceId, SliceMetadata, message::rebuild::MirrorPosition};
+use protocol::{Now, SectorPath, SliceId, SliceMetadata};
 use store::RowChange;
 
 use crate::{
     Master,
     actions::{OUTDATED_TABLE, StoredRow},
     fleet::nodes::NodeKey,
-    log::rebuild::{mirror_read::mark_order, rebuild_rows, recency::Recency},
+    log::rebuild::{mirror_read::mark_order, outdated_paths::NO_MARK, rebuild_rows, recency::Recency},
 };
 
 impl Master {
@@ -20,7 +20,8 @@ impl Master {
     pub(super) fn path_recency(&self, key: NodeKey, slice: SliceId, path: &SectorPath) -> Recency {
         let knowledge = self.node_recency(key);
         let Some(outdated) = self.log.rebuild.outdated_paths.get(&slice) else { return knowledge };
-        let then = outdated.get(&(self.fleet.nodes.get(key).id.clone(), path.clone()));
+        let at = |path| outdated.get(&(self.fleet.nodes.get(key).id.clone(), path));
+        let then = at(path.clone()).or_else(|| at(SectorPath::root()));
         then.map_or(knowledge, |mark| knowledge.min(self.mark_recency(mark)))
     }
 
@@ -104,16 +105,8 @@ impl Master {
             }
         }
     }
-
-    /// All have reported, or the rebuild has ended: files are moved to their places.
-    pub(super) fn forget_outdated_paths(&mut self) -> Vec<RowChange> {
-        let outdated = std::mem::take(&mut self.log.rebuild.outdated_paths);
-        outdated.keys().map(|slice| rebuild_rows::remove_outdated_row(*slice)).collect()
-    }
 }
 
-/// The mark of a node that keeps no rows.
-const NO_MARK: MirrorPosition = MirrorPosition { journal: JournalId(0), generation: 0, sequence: 0 };
 /// Slices recorded in this way, some 10 MiB of memory. Beyond that, a rename or a removal may be undone if the journal
 /// is lost before all have reported.
-const OUTDATED_MAX: usize = 30_000;
+pub(super) const OUTDATED_MAX: usize = 30_000;

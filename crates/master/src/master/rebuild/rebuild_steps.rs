@@ -99,6 +99,7 @@ impl Master {
         self.log.rebuild.has_any_report = true;
         let mut rows = self.note_node_reported(&id);
         rows.extend(self.clear_tombstones_after_inventory(key));
+        rows.extend(self.clear_missed_changes_after_inventory(key));
         if self.log.rebuild.members.insert(id.clone()) {
             rows.push(rebuild_rows::member_row(&id));
         }
@@ -141,6 +142,7 @@ impl Master {
         self.log.rebuild.absent.remove(id);
         let mut changes = self.note_node_reported(id);
         changes.extend(self.clear_tombstones(id, |_| true));
+        changes.extend(self.clear_missed_changes_of(id));
         if self.log.rebuild.members.remove(id) {
             changes.push(RowChange::Remove { table: MEMBERS_TABLE, key: id.as_str().into() });
         }

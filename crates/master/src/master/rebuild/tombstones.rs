@@ -40,9 +40,8 @@ impl Master {
         }
     }
 
-    /// Records the removals pending at a node that is silent, was lost, or has joined again: nobody knows whether it did
-    /// them.
-    pub(crate) fn note_missed_removals(&mut self, now: Now, key: NodeKey) {
+    /// Records what is pending at a node that is silent, was lost, or has joined again: nobody knows whether it did that.
+    pub(crate) fn note_missed_orders(&mut self, now: Now, key: NodeKey) {
         let id = self.fleet.nodes.get(key).id.clone();
         if !self.log.rebuild.members.contains(&id) {
             return;
@@ -58,6 +57,8 @@ impl Master {
                 if nodes.insert(id.clone()) {
                     changes.push(rebuild_rows::tombstone_row(slice, nodes));
                 }
+            } else if changes.len() < MISSED_MAX {
+                changes.extend(self.note_missed_by(&id, slice));
             }
         }
         if !changes.is_empty() {
@@ -114,5 +115,5 @@ impl Master {
 /// Missed removals that are recorded, about 200 MiB of memory. Beyond that, a removed file may come back if its node is
 /// away and the journal is lost.
 const TOMBSTONES_MAX: usize = 1_000_000;
-/// Removals in progress at a silent or lost node that are recorded, in one save.
+/// Orders in progress at a silent or lost node that are recorded, in one save.
 const MISSED_MAX: usize = 30_000;

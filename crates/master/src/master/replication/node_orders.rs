@@ -156,6 +156,8 @@ impl Master {
         {
             self.replicas.table.set(slice, Replica { state: ReplicaState::Placed(mark), ..replica });
         }
+        let followed = self.clear_missed_change(slice, node);
+        self.save(now, followed.into_iter().collect(), Vec::new());
         self.reconcile_slice(now, slice);
     }
 }

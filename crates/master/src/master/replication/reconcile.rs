@@ -28,8 +28,12 @@ impl Master {
         }
         let due: Vec<_> = self.replicas.table.of(slice).iter().map(|replica| replica.node).collect();
         for node in due {
-            if self.fleet.nodes.get(node).is_up() && self.due(slice, node).is_some() {
-                self.replicas.orders.push(node, QueuedWork::Reconcile(slice));
+            match self.due(slice, node) {
+                Some(_) if self.fleet.nodes.get(node).is_up() => {
+                    self.replicas.orders.push(node, QueuedWork::Reconcile(slice));
+                }
+                Some(Due::Place(_)) => self.note_change_waits(now, slice, node),
+                _ => {}
             }
         }
         self.check_replication(now, slice);
@@ -54,6 +58,8 @@ impl Master {
             }
             None => {}
         }
+        let followed = self.clear_missed_change(slice, node);
+        self.save(now, followed.into_iter().collect(), Vec::new());
         self.check_replication(now, slice);
     }
 

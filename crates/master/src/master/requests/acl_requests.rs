@@ -84,10 +84,11 @@ impl Master {
     }
 
     /// Saves a change of an entry's rights; for a file, its copies are told.
-    fn save_rights(&mut self, now: Now, caller: SessionCaller, by: &UserRights, id: FileId, rows: Vec<RowChange>) {
+    fn save_rights(&mut self, now: Now, caller: SessionCaller, by: &UserRights, id: FileId, mut rows: Vec<RowChange>) {
         let mut effects = vec![Effect::Reply(caller, self.catalog.acl_reply(by, id))];
         if let Some(slice) = self.catalog.names().slice_of(id).filter(|_| !rows.is_empty()) {
             effects.push(Effect::Reconcile(slice));
+            self.note_missed_change(&mut rows, id);
         }
         self.save(now, rows, effects);
     }

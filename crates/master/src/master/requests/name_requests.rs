@@ -113,7 +113,8 @@ impl Master {
         let id = self.catalog.names().get(from)?;
         check_memory_border(from, to)?;
         self.catalog.check_moved_quotas(id, to)?;
-        let change = self.catalog.move_entry(from, to)?;
+        let mut change = self.catalog.move_entry(from, to)?;
+        self.note_missed_change(&mut change.rows, id);
         let moved_slice = self.catalog.names().content(id).map(|content| content.slice);
         let mut effects = vec![Effect::Reply(caller, ClientReply::Done)];
         if let Some(slice) = moved_slice {
@@ -136,7 +137,8 @@ impl Master {
         for_good: bool,
     ) -> Result<Option<ClientReply>, Refusal> {
         let id = self.catalog.names().get(path)?;
-        let change = self.catalog.discard(now, id, path, recursive, for_good)?;
+        let mut change = self.catalog.discard(now, id, path, recursive, for_good)?;
+        self.note_missed_change(&mut change.rows, id);
         let mut effects = vec![Effect::Reply(caller, ClientReply::Done)];
         // In the trash it has another path; removed, it belongs to nobody.
         let moved = self.catalog.names().content(id).map(|content| content.slice);

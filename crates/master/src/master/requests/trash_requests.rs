@@ -24,9 +24,10 @@ impl Master {
         path: &SectorPath,
         to: Option<SectorPath>,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let change = self.catalog.restore(now, by, path, to)?;
+        let mut change = self.catalog.restore(now, by, path, to)?;
         let found = change.entry.and_then(|id| Some((id, self.entry(id)?)));
         let (id, entry) = found.ok_or_else(|| not_found_refusal(path))?;
+        self.note_missed_change(&mut change.rows, id);
         let follows = match self.catalog.names().slice_of(id) {
             Some(slice) => Effect::Reconcile(slice),
             None => Effect::Moved(id),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use protocol::{
     LeaseId, Now, Reason, RecordFraming, Refusal, SectorPath, SliceHeader, SliceId, limits,
     message::{
-        client_master::{ClientReply, Condition, CreateRequest, Created, Source},
+        client_master::{ClientReply, Condition, CreateRequest, Created, LeasePage, OpenLease, Source},
         master_security::UserRights,
         request::Need,
     },
@@ -116,6 +116,7 @@ impl Master {
             expires_at: now.monotonic + limits::LEASE_LIFE,
             stored: BTreeMap::new(),
             commit: None,
+            is_overtaken: false,
         });
         tracing::debug!(%slice, lease = %id, node = %target.node, "a write may begin");
         Ok(ClientReply::Created(Created { lease: id, slice, target, chain, base_bytes }))
@@ -136,6 +137,38 @@ impl Master {
     pub(crate) fn abandon(&mut self, now: Now, by: &UserRights, id: LeaseId) -> Result<ClientReply, Refusal> {
         self.own_lease(by, id)?;
         self.abort_lease(now, id);
+        Ok(ClientReply::Done)
+    }
+
+    /// The open leases of a user, or of all, after a path.
+    pub(crate) fn lease_list(
+        &self,
+        now: Now,
+        by: &UserRights,
+        all_users: bool,
+        after: Option<&SectorPath>,
+    ) -> ClientReply {
+        let of_user = |lease: &&Lease| all_users || lease.by.user == by.user;
+        let mut rest = self.writes.leases.after(after).filter(of_user);
+        let leases = rest.by_ref().take(LEASES_SHOWN).map(|lease| OpenLease {
+            path: lease.header.path.clone(),
+            user: lease.by.user.clone(),
+            job: lease.drives,
+            node: self.fleet.nodes.get(lease.target).id.clone(),
+            received_bytes: lease.received_bytes.get(&lease.target).copied().unwrap_or(0),
+            expected_bytes: lease.bytes_promised,
+            seconds_left: lease.seconds_left(now),
+        });
+        ClientReply::Leases(LeasePage { leases: leases.collect(), more: rest.next().is_some() })
+    }
+
+    /// Ends the lease on a path: what was written under it is removed, and others may write there.
+    pub(crate) fn break_lease(&mut self, now: Now, by: &UserRights, path: &SectorPath) -> Result<ClientReply, Refusal> {
+        let lease = self.writes.leases.of_path(path).filter(|lease| acts_for(by, &lease.by.user)).ok_or_else(|| {
+            Refusal::new(Reason::NotFound, format!("nobody writes `{path}` now, or it is not yours to end"))
+        })?;
+        let (id, message) = (lease.id, format!("{} has ended this write of `{path}`", by.user));
+        self.abort_lease_with(now, id, Refusal::new(Reason::LeaseEnded, message));
         Ok(ClientReply::Done)
     }
 
@@ -187,6 +220,9 @@ impl Master {
         }
     }
 }
+
+/// Leases on a page of the list.
+const LEASES_SHOWN: usize = 500;
 
 /// Refuses requests that make no sense whatever the names are.
 fn check_request(request: &CreateRequest) -> Result<(), Refusal> {
