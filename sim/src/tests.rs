@@ -98,8 +98,8 @@ fn versions_that_are_forgotten_are_found_by_the_versions() {
         let report = run(&Options { seed, sabotage: Some(Sabotage::VersionsAreForgotten), ..Options::default() });
         finds(report.violation.as_slice(), "had been told before")
     };
-    // This is rare: the range begins shortly before a seed that shows it.
-    assert!((680..120 * SEEDS).any(is_found));
+    // One seed in 145 shows it, of 6,000: the range begins shortly before one.
+    assert!((400..150 * SEEDS).any(is_found));
 }
 
 #[test]

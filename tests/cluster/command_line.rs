@@ -49,6 +49,23 @@ fn a_path_that_another_writes_is_busy_and_one_that_is_not_mine_is_denied() {
 }
 
 #[test]
+fn a_lease_is_listed_and_broken_and_then_another_may_write() {
+    let cloud = cloud();
+    let mut other = writer(&cloud, "/f");
+    let listed = document(&cloud.run(&["--json", "lease", "list", "--all-users"]));
+    assert_eq!((&listed[0]["path"], &listed[0]["user"]), (&"/f".into(), &"admin".into()), "{listed}");
+    assert!(cloud.ok(&["lease", "list"]).contains("/f"));
+    cloud.ok(&["lease", "break", "/f"]);
+    cloud.fails(3, &["lease", "break", "/f"]);
+    assert_eq!(document(&cloud.run(&["--json", "lease", "list", "--all-users"])), Value::Array(Vec::new()));
+    let file = cloud.file("x", "mine");
+    cloud.ok(&["put", file.to_str().unwrap(), "/f"]);
+    drop(other.stdin.take());
+    assert!(!other.wait().unwrap().success(), "its bytes were given up");
+    assert_eq!(cloud.ok(&["cat", "/f"]), "mine");
+}
+
+#[test]
 fn a_command_that_a_signal_ends_says_which() {
     let cloud = cloud();
     for (name, code) in [("-INT", 130), ("-TERM", 143)] {

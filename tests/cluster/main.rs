@@ -39,6 +39,7 @@ mod side_files;
 #[path = "../../crates/security/tests/ldap/slapd.rs"]
 mod slapd;
 mod starting;
+mod sync;
 mod testbed;
 mod testbed_faults;
 mod unauthenticated;

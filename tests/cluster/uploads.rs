@@ -8,7 +8,7 @@ use cluster::{Cloud, kill, random_bytes};
 const BYTES: usize = 192 << 20;
 
 /// Bytes of broken uploads at a node, and of uploads under way.
-fn partial_bytes(cloud: &Cloud, node: &str) -> u64 {
+pub(crate) fn partial_bytes(cloud: &Cloud, node: &str) -> u64 {
     let folder = cloud.node_folder(node).join("partial");
     let files = fs::read_dir(folder).unwrap().map(|item| item.unwrap());
     files.filter_map(|item| item.metadata().ok()).map(|metadata| metadata.len()).sum()

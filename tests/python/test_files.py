@@ -415,3 +415,29 @@ def test_a_raw_reader_is_an_ordinary_raw_file(cloud: sector.Cloud, folder: str) 
         with io.BufferedReader(raw) as file:
             assert file.peek(4)[:4] == pattern(MIB)[:4]
             assert file.read() == pattern(MIB)
+
+
+def test_a_folder_becomes_equal_to_another_in_both_directions(cloud: sector.Cloud, folder: str, tmp_path: Path) -> None:
+    source, back, there = tmp_path / "src", tmp_path / "back", f"sector:/{folder}"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "a.txt").write_text("a")
+    (source / "b.log").write_text("b")
+    cloud.write_bytes(f"{folder}/old", b"old")
+    would = cloud.sync(source, there, delete=True, exclude=["*.log"], dry_run=True)
+    assert [(step.action, str(step.path)) for step in would] == [
+        ("make-folder", "sub"),
+        ("new", "sub/a.txt"),
+        ("remove", "old"),
+    ]
+    assert cloud.exists(f"{folder}/old") and not cloud.exists(f"{folder}/sub")
+    assert cloud.sync(source, there, delete=True, exclude=["*.log"]) == would
+    assert cloud.sync(source, there, delete=True, exclude=["*.log"]) == [], "nothing is left to do"
+    assert [entry.name for entry in cloud.ls(folder)] == ["sub"]
+    cloud.sync(there, back, checksum=True)
+    assert (back / "sub" / "a.txt").read_text() == "a" and not (back / "b.log").exists()
+    with pytest.raises(ValueError, match="not a glob"):
+        cloud.sync(source, there, include=["a["])
+    with pytest.raises(ValueError, match="no file that could go"):
+        cloud.sync(source, there, delete=True, include=["none"])
+    with pytest.raises(FileNotFoundError):
+        cloud.sync(tmp_path / "nowhere", there, delete=True)

@@ -29,7 +29,7 @@ pub use protocol::{
         accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},
         client_master::{
             Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState,
-            NodeState, NodeStatus, PolicyStatus, QuotaOf, QuotaStatus, StageRecord, TrashItem, Usage,
+            NodeState, NodeStatus, OpenLease, PolicyStatus, QuotaOf, QuotaStatus, StageRecord, TrashItem, Usage,
         },
         cluster::{
             Membership, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest,

@@ -18,7 +18,7 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 from sector._native import BusyError, Copy, CorruptError, Entry, JobError, JobStatus, StageStatus, UnavailableError
-from sector.cloud import Cloud, Node, connect
+from sector.cloud import Cloud, Node, SyncAction, connect
 from sector.jobs import Job, Stream
 from sector.local import LocalCloud, up
 from sector.management import Acl, CheckedCopy, Policies, Policy, Quota, TrashItem
@@ -60,6 +60,7 @@ __all__ = [
     "Quota",
     "StageStatus",
     "Stream",
+    "SyncAction",
     "Tested",
     "TrashItem",
     "UnavailableError",

@@ -194,6 +194,19 @@ class Session:
     def download(
         self, path: str, local: str | PathLike[str], recursive: bool, overwrite: bool, awaited: bool, /
     ) -> Any: ...
+    def sync(
+        self,
+        from_: str,
+        to: str,
+        *,
+        delete: bool,
+        dry_run: bool,
+        include: list[str],
+        exclude: list[str],
+        checksum: bool,
+        force: bool,
+        awaited: bool,
+    ) -> Any: ...
     def put(
         self,
         local: str | PathLike[str],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import IO, Any, Literal, NamedTuple, Self, cast, overload
@@ -23,6 +23,16 @@ CloudPath = str | PurePosixPath
 
 LocalPath = str | os.PathLike[str]
 """A path on this machine."""
+
+
+class SyncAction(NamedTuple):
+    """One step by which `Cloud.sync` makes a folder equal to another."""
+
+    action: str
+    """`make-folder`, `new`, `changed`, `remove` or `remove-folder`."""
+    path: Path
+    """Below both folders."""
+    bytes: int
 
 
 class Node(NamedTuple):
@@ -252,8 +262,7 @@ class Cloud:
                 awaited=False,
             ),
         )
-        for item in left_out:
-            warnings.warn(f"`{item}` is left out: it is no ordinary file", stacklevel=2)
+        _warn_of(left_out)
         return entries
 
     def get(self, path: CloudPath, local: LocalPath, *, recursive: bool = False, overwrite: bool = True) -> list[Path]:
@@ -264,6 +273,45 @@ class Cloud:
         """
         files = self._session.download(_path(path), os.fspath(local), recursive, overwrite, False)
         return [Path(file) for file in cast("list[Path]", files)]
+
+    def sync(
+        self,
+        source: LocalPath,
+        target: LocalPath,
+        *,
+        delete: bool = False,
+        dry_run: bool = False,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        checksum: bool = False,
+        force: bool = False,
+    ) -> list[SyncAction]:
+        """Makes the folder `target` equal to the folder `source`. Gives what was done, or with `dry_run` what would be.
+
+        `sector://PATH` is a folder of the cloud, and anything else one of this machine; one of them is in the cloud. A file
+        is left as it is where length and time, or length and digest, are alike; with `checksum` the digests must be. With
+        `delete`, what `source` lacks is removed from `target` when everything else went well; in the cloud it goes to the
+        trash. Files that `exclude` matches, or none of `include` does, neither go nor are removed.
+
+        Raises the first error at the end, as `put` does. Raises `ValueError` for a bad glob, for folders of which one lies in
+        the other, and where `source` has no file and `delete` would remove all: `force` does it all the same.
+        """
+        actions, left_out = cast(
+            "tuple[list[tuple[str, Path, int]], list[Path]]",
+            self._session.sync(
+                os.fspath(source),
+                os.fspath(target),
+                delete=delete,
+                dry_run=dry_run,
+                include=list(include),
+                exclude=list(exclude),
+                checksum=checksum,
+                force=force,
+                awaited=False,
+            ),
+        )
+        _warn_of(left_out)
+        return [SyncAction(action, Path(path), size) for action, path, size in actions]
 
     def stream(
         self,
@@ -377,6 +425,11 @@ class Cloud:
 def join(folder: str, name: str) -> str:
     """The path of `name` in `folder`."""
     return f"{folder.rstrip('/')}/{name}"
+
+
+def _warn_of(left_out: list[Path]) -> None:
+    for item in left_out:
+        warnings.warn(f"`{item}` is left out: it is no ordinary file", stacklevel=3)
 
 
 def _path(path: CloudPath) -> str:

@@ -16,7 +16,10 @@ use std::{
 use client::{
     Client, Condition, GetOptions, Profile, PutOptions, RecordFraming, SectorPath,
     job::IndexedRecords,
-    tree::{self, DownloadPlan, ExistingFiles, LocalLinks, TransferredFile, TreeObserver, TreeOutcome, UploadPlan},
+    tree::{
+        self, DownloadPlan, ExistingFiles, FailedFile, LocalLinks, PathFilter, SyncAction, SyncFolder, SyncOptions,
+        SyncPlan, TransferredFile, TreeObserver, TreeOutcome, UploadPlan,
+    },
 };
 use pyo3::{Bound, PyAny, PyResult, Python, exceptions::PyValueError, pyclass, pyfunction, pymethods};
 use tokio::{sync::OnceCell, task::spawn_blocking};
@@ -185,6 +188,43 @@ impl Session {
             let plan = DownloadPlan::exactly(&cloud, &path, &local, recursive).await?;
             let outcome = tree::download(&cloud, plan, existing, &unobserved()).await;
             Ok(files_of(outcome)?.into_iter().map(|file| file.to).collect::<Vec<_>>())
+        })
+    }
+
+    /// Makes a folder equal to another, or with `dry_run` only compares them. Gives each action with its path and bytes,
+    /// and the local paths that were left out because they are no ordinary files.
+    #[pyo3(signature = (from_, to, *, delete, dry_run, include, exclude, checksum, force, awaited))]
+    #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
+    fn sync<'py>(
+        &self,
+        py: Python<'py>,
+        from_: &str,
+        to: &str,
+        delete: bool,
+        dry_run: bool,
+        include: Vec<String>,
+        exclude: Vec<String>,
+        checksum: bool,
+        force: bool,
+        awaited: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let wrong = |error: client::ClientError| PyValueError::new_err(error.to_string());
+        let filter = PathFilter::new(&include, &exclude).map_err(wrong)?;
+        let options = SyncOptions { filter, delete, checksum, force };
+        let (from, to) = (SyncFolder::parse(from_).map_err(wrong)?, SyncFolder::parse(to).map_err(wrong)?);
+        self.call(py, awaited, async move |cloud| {
+            let plan = SyncPlan::new(&cloud, &from, &to, &options).await?;
+            let left_out = plan.left_out().to_vec();
+            let actions = if dry_run {
+                all_well(plan.refused())?;
+                plan.compared_actions().await
+            } else {
+                let outcome = tree::sync(&cloud, plan, &unobserved()).await?;
+                files_of(outcome.transfers)?;
+                outcome.actions
+            };
+            let row = |action: SyncAction| (action.kind.as_str(), action.path, action.bytes);
+            Ok((actions.into_iter().map(row).collect::<Vec<_>>(), left_out))
         })
     }
 
@@ -380,9 +420,15 @@ impl Session {
 
 /// The files of a transfer, or all that failed.
 fn files_of(outcome: TreeOutcome) -> Result<Vec<TransferredFile>, Failure> {
-    let mut failures = outcome.failures.into_iter();
+    all_well(outcome.failures)?;
+    Ok(outcome.files)
+}
+
+/// Fails with all that failed, if something did.
+fn all_well(failures: Vec<FailedFile>) -> Result<(), Failure> {
+    let mut failures = failures.into_iter();
     match failures.next() {
-        None => Ok(outcome.files),
+        None => Ok(()),
         Some(first) => {
             let others = failures.map(|failed| format!("`{}`: {}", failed.from.display(), failed.error)).collect();
             Err(Failure::Several { first: first.error, others })

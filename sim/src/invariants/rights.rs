@@ -12,9 +12,9 @@ use protocol::{
         client_master::{ClientReply, ClientRequest},
         master_security::UserRights,
         request::{
-            ClearAclRequest, CopiesRequest, GetAclRequest, ListRequest, LocateRequest, MakeFolderRequest,
-            PolicyRequest, RemoveRequest, RenameRequest, SetAclRequest, SetPolicyRequest, StatRequest, TrashRequest,
-            UsageRequest,
+            ClearAclRequest, CopiesRequest, CreateDatedRequest, GetAclRequest, ListRequest, LocateRequest,
+            MakeFolderRequest, PolicyRequest, RemoveRequest, RenameRequest, SetAclRequest, SetPolicyRequest,
+            StatRequest, TrashRequest, UsageRequest,
         },
     },
 };
@@ -52,7 +52,9 @@ impl Probe {
             | ClientRequest::Copies(CopiesRequest(path))
             | ClientRequest::List(ListRequest { folder: path, .. })
             | ClientRequest::Acl(AclRequest::Get(GetAclRequest(path))) => Needed::On(path, Rights::READ),
-            ClientRequest::Create(create) => Needed::On(&create.path, Rights::WRITE),
+            ClientRequest::Create(create) | ClientRequest::CreateDated(CreateDatedRequest { create, .. }) => {
+                Needed::On(&create.path, Rights::WRITE)
+            }
             ClientRequest::Remove(RemoveRequest { path, .. })
             | ClientRequest::MakeFolder(MakeFolderRequest { path, .. })
             | ClientRequest::Rename(RenameRequest { from: path, .. }) => Needed::On(path, Rights::WRITE),

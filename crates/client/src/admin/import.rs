@@ -85,7 +85,7 @@ impl Client {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
-                self.leases().remove(&lease);
+                self.own_leases().remove(&lease);
                 let _ = tokio::time::timeout(LAST_WORD_DEADLINE, self.ask(AbandonRequest(lease))).await;
                 return Err(error);
             }

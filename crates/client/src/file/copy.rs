@@ -86,7 +86,7 @@ impl Client {
                 };
                 copy.make(created, &progress)
             };
-            let error = match self.under_lease(request.clone(), &tries, copy).await {
+            let error = match self.under_lease(request.clone(), None, &tries, copy).await {
                 Ok(entry) => return Ok(entry),
                 Err(error) => error,
             };

@@ -127,7 +127,7 @@ impl Client {
             part.discard().map_err(ClientError::file("remove", file))?;
             return Err(ClientError::Corrupt { path: path.clone() });
         }
-        part.publish(file).map_err(ClientError::file("write", file))?;
+        part.publish(file, located.entry.modified_unix_millis).map_err(ClientError::file("write", file))?;
         Ok(located.entry)
     }
 

@@ -14,7 +14,7 @@ use std::{
 
 use protocol::{limits, message::client_master::FileContent};
 
-use super::{fetch_plan::RangeSet, local_digest::digest_of, range_writer::Destination};
+use super::{fetch_plan::RangeSet, local_digest::digest_of, local_time::set_modified, range_writer::Destination};
 
 /// An open part. Several threads may write to it; clones are the same part.
 ///
@@ -92,8 +92,9 @@ impl PartialDownload {
         Ok(digest_of(&self.inner.path)? == digest.0)
     }
 
-    /// Gives the complete file its name.
-    pub(crate) fn publish(self, destination: &Path) -> io::Result<()> {
+    /// Gives the complete file its time of change and its name.
+    pub(crate) fn publish(self, destination: &Path, modified_unix_millis: u64) -> io::Result<()> {
+        set_modified(&self.inner.file, modified_unix_millis);
         fs::rename(&self.inner.path, destination)?;
         self.remove_ledger()
     }
@@ -166,7 +167,7 @@ mod tests {
 
     use protocol::{Digest, RecordFraming, SliceId, Version};
 
-    use super::*;
+    use super::{super::local_time::unix_millis, *};
 
     fn content(bytes: u64) -> FileContent {
         FileContent {
@@ -218,8 +219,10 @@ mod tests {
         again.note(0..2 * block).unwrap();
         let (again, missing) = PartialDownload::open(&destination, &large).unwrap();
         assert_eq!(ranges(&missing), expected[1..]);
-        again.publish(&destination).unwrap();
+        again.publish(&destination, 1_600_000_000_123).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "part and ledger are gone");
+        let modified = fs::metadata(&destination).unwrap().modified().unwrap();
+        assert_eq!(unix_millis(modified), Some(1_600_000_000_123), "as in the cloud, not as it came");
     }
 
     #[test]

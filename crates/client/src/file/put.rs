@@ -17,13 +17,14 @@ use protocol::{
     Digest, LeaseId, Reason, RecordFraming, Refusal, ResumeKey, SectorPath, Status,
     message::{
         client_master::{Condition, CreateRequest, Created, Entry},
-        request::{AbandonRequest, CommitRequest, RenewRequest},
+        request::{AbandonRequest, CommitRequest, CreateDatedRequest, RenewRequest},
     },
     status::ErrorClass,
 };
 
 use super::{
     TransferProgress,
+    local_time::unix_millis,
     retry::{RetryState, ShownProgress, ends_lease},
     upload_attempt::{Attempt, UploadSource},
 };
@@ -67,10 +68,10 @@ impl Client {
         progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         let request = create_request(path, options);
-        self.attempt_write(UploadSource::Stream(from), request, &RetryContext::default(), progress).await
+        self.attempt_write(UploadSource::Stream(from), request, None, &RetryContext::default(), progress).await
     }
 
-    /// [`put`](Self::put) of a local file; tries again when a connection or a node fails. Each attempt continues after
+    /// [`put`](Self::put) of a local file, with the date of its last change; tries again when a connection or a node fails. Each attempt continues after
     /// the bytes that arrived before, as long as their node keeps them (an hour) and the file is the same one. This
     /// includes attempts of a later call with the same file and path.
     ///
@@ -100,7 +101,7 @@ impl Client {
         progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         let request = CreateRequest { append: true, ..create_request(path, options) };
-        self.attempt_write(UploadSource::Stream(from), request, &RetryContext::default(), progress).await
+        self.attempt_write(UploadSource::Stream(from), request, None, &RetryContext::default(), progress).await
     }
 
     /// [`append`](Self::append) of a local file. It tries again, from the file's beginning, as long as it is certain
@@ -119,7 +120,7 @@ impl Client {
     }
 
     pub(crate) async fn create(&self, path: &SectorPath, options: &PutOptions) -> Result<Created, ClientError> {
-        self.create_as(create_request(path, options)).await
+        self.create_as(create_request(path, options), None).await
     }
 
     /// Publishes what a node has stored under a lease.
@@ -140,7 +141,7 @@ impl Client {
             };
             match answer {
                 Ok(entry) => {
-                    self.leases().remove(&lease);
+                    self.own_leases().remove(&lease);
                     return Ok(entry);
                 }
                 // The commit was not even examined, and all bytes are there: finished work is not given up for that.
@@ -172,12 +173,18 @@ impl Client {
         }
     }
 
-    async fn create_as(&self, request: CreateRequest) -> Result<Created, ClientError> {
+    /// `modified`: when the file was last changed, in milliseconds since the Unix epoch; `None`: now.
+    async fn create_as(&self, request: CreateRequest, modified: Option<u64>) -> Result<Created, ClientError> {
         // The obstacle may be an abandoned write of our own. If the master does not answer, the request below reports
         // that.
         let _ = tokio::time::timeout(LAST_WORD_DEADLINE, self.lease_return_lock().write()).await;
-        let created = self.ask(request).await?;
-        self.leases().insert(created.lease);
+        let created = match modified {
+            Some(modified_unix_millis) => {
+                self.ask(CreateDatedRequest { create: request, modified_unix_millis }).await?
+            }
+            None => self.ask(request).await?,
+        };
+        self.own_leases().insert(created.lease);
         Ok(created)
     }
 
@@ -199,10 +206,12 @@ impl Client {
                 append,
                 ..create_request(path, options)
             };
+            // What a pipe brings, and what is behind an older part, changes now.
+            let modified = metadata.modified().ok().filter(|_| metadata.is_file() && !append).and_then(unix_millis);
             let shown_before = shown.bytes();
             let progress = shown.next_attempt(progress);
-            let written =
-                self.attempt_write::<io::Empty>(UploadSource::File(source), request.clone(), &tries, &progress).await;
+            let source = UploadSource::File(source);
+            let written = self.attempt_write::<io::Empty>(source, request.clone(), modified, &tries, &progress).await;
             let kept = tries.kept_bytes.swap(0, Ordering::Relaxed);
             if let Some(kept_bytes) = &options.kept_bytes {
                 kept_bytes.fetch_add(kept.saturating_sub(shown_before), Ordering::Relaxed);
@@ -223,18 +232,21 @@ impl Client {
         &self,
         from: UploadSource<R>,
         request: CreateRequest,
+        modified: Option<u64>,
         tries: &RetryContext,
         progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         let path = request.path.clone();
         let write = |created| Attempt { client: self, path: &path, created, retry: tries, progress }.run(from);
-        self.under_lease(request, tries, write).await
+        self.under_lease(request, modified, tries, write).await
     }
 
-    /// Runs `write` under a lease, to write and publish; gives the lease back if that fails.
+    /// Runs `write` under a lease, to write and publish; gives the lease back if that fails. `modified` as for
+    /// `create_as`.
     pub(super) async fn under_lease<F: Future<Output = Result<Entry, ClientError>>>(
         &self,
         request: CreateRequest,
+        modified: Option<u64>,
         tries: &RetryContext,
         write: impl FnOnce(Created) -> F,
     ) -> Result<Entry, ClientError> {
@@ -243,7 +255,7 @@ impl Client {
         // What comes from a pipe cannot be sent again.
         let is_once = request.append || request.condition != Condition::Any || request.resume.is_none();
         tries.is_published_once.store(is_once, Ordering::Relaxed);
-        let created = self.create_as(request).await?;
+        let created = self.create_as(request, modified).await?;
         let lease = created.lease;
         // The same slice stands in the logs of the master and the nodes.
         let span = tracing::info_span!("upload", slice = %created.slice);
@@ -255,7 +267,7 @@ impl Client {
             Ok(entry) => return Ok(entry),
             Err(error) => error,
         };
-        self.leases().remove(&lease);
+        self.own_leases().remove(&lease);
         // Best effort, and not for long: the lease also expires by itself, and it may be the master that is gone.
         let given_back = tokio::time::timeout(LAST_WORD_DEADLINE, self.ask(AbandonRequest(lease))).await;
         match (error, given_back) {
@@ -290,7 +302,7 @@ impl Drop for LeaseGuard<'_> {
         runtime.spawn(async move {
             // Best effort: it expires by itself too.
             let _ = client.ask(AbandonRequest(lease)).await;
-            client.leases().remove(&lease);
+            client.own_leases().remove(&lease);
             drop(under_way);
         });
     }

@@ -142,7 +142,7 @@ impl Glob {
     }
 }
 
-fn compile(pattern: &str) -> Result<GlobMatcher, ClientError> {
+pub(crate) fn compile(pattern: &str) -> Result<GlobMatcher, ClientError> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
     let glob = glob.map_err(|error| ClientError::Usage(format!("`{pattern}` is not a glob: {}", error.kind())))?;
     Ok(glob.compile_matcher())

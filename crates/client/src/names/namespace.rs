@@ -5,14 +5,15 @@ use protocol::{
     JobId, Policy, SectorPath, UserName,
     message::{
         client_master::{
-            Entry, EntryKind, EntryStatus, Health, JobRecord, ListPage, NodeStatus, PolicyStatus, QuotaStatus,
-            TrashItem, Usage,
+            Entry, EntryKind, EntryStatus, Health, JobRecord, ListPage, NodeStatus, OpenLease, PolicyStatus,
+            QuotaStatus, TrashItem, Usage,
         },
         history::JobHistory,
         request::{
-            CancelJobRequest, ConfirmClockRequest, EmptyTrashRequest, GetHistoryRequest, HealthRequest, JobRequest,
-            JobsRequest, ListRequest, MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RemoveRequest,
-            RenameRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TrashRequest, UsageRequest,
+            BreakLeaseRequest, CancelJobRequest, ConfirmClockRequest, EmptyTrashRequest, GetHistoryRequest,
+            HealthRequest, JobRequest, JobsRequest, LeasesRequest, ListRequest, MakeFolderRequest, NodesRequest,
+            PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest, RestoreRequest, SetPolicyRequest,
+            SetQuotaRequest, StatRequest, TrashRequest, UsageRequest,
         },
     },
 };
@@ -76,6 +77,29 @@ impl Client {
     /// longer.
     pub async fn remove_now(&self, path: &SectorPath, recursive: bool) -> Result<(), ClientError> {
         self.ask(RemoveRequest { path: path.clone(), recursive, now: true }).await
+    }
+
+    /// The writes that are under way, by path; of all users for administrators only.
+    pub async fn leases(&self, all_users: bool) -> Result<Vec<OpenLease>, ClientError> {
+        let mut leases: Vec<OpenLease> = Vec::new();
+        loop {
+            let request = LeasesRequest { all_users, after: leases.last().map(|lease| lease.path.clone()) };
+            let page = self.ask(request).await?;
+            let is_last = !page.more || page.leases.is_empty();
+            leases.extend(page.leases);
+            if is_last {
+                return Ok(leases);
+            }
+        }
+    }
+
+    /// Ends the write of a path that is under way, one's own or, for administrators, anyone's. What was written is
+    /// removed. A writer that is still there may begin again.
+    ///
+    /// # Errors
+    /// `NotFound` if nobody writes there.
+    pub async fn break_lease(&self, path: &SectorPath) -> Result<(), ClientError> {
+        self.ask(BreakLeaseRequest(path.clone())).await
     }
 
     /// What can be restored, oldest first; of all users for administrators only.

@@ -129,7 +129,7 @@ impl Client {
     /// Ends the session in order and gives back the leases of abandoned writes, so that nobody has to wait until they
     /// expire.
     pub async fn logout(&self) {
-        let leases = std::mem::take(&mut *self.leases());
+        let leases = std::mem::take(&mut *self.own_leases());
         for lease in leases {
             // Best effort: a lease expires by itself too.
             let _ = self.ask(AbandonRequest(lease)).await;
@@ -199,7 +199,7 @@ impl Client {
     }
 
     /// Leases of writes that are under way.
-    pub(crate) fn leases(&self) -> std::sync::MutexGuard<'_, BTreeSet<LeaseId>> {
+    pub(crate) fn own_leases(&self) -> std::sync::MutexGuard<'_, BTreeSet<LeaseId>> {
         self.inner.leases.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 

@@ -88,6 +88,13 @@ impl DownloadPlan {
         plan.checked()
     }
 
+    /// The downloads of these entries of a folder to below `to`.
+    pub(super) fn of_entries(folder: &SectorPath, to: &Path, entries: Vec<Entry>) -> Result<Self, ClientError> {
+        let mut plan = Self { files: Vec::new(), folders: Vec::new() };
+        plan.add_entries(folder, to, entries);
+        plan.checked()
+    }
+
     /// The files that go.
     pub fn files(&self) -> &[PlannedDownload] {
         &self.files
@@ -101,10 +108,14 @@ impl DownloadPlan {
     /// Adds what a folder holds, with its inner structure.
     async fn add_folder(&mut self, cloud: &Client, folder: &SectorPath, to: &Path) -> Result<(), ClientError> {
         self.folders.push((folder.clone(), to.into()));
-        for entry in cloud.list_recursive(folder).await? {
+        self.add_entries(folder, to, cloud.list_recursive(folder).await?);
+        Ok(())
+    }
+
+    fn add_entries(&mut self, folder: &SectorPath, to: &Path, entries: Vec<Entry>) {
+        for entry in entries {
             self.add(join(to, below(folder, &entry.path)), entry);
         }
-        Ok(())
     }
 
     fn add(&mut self, file: PathBuf, entry: Entry) {
@@ -175,7 +186,7 @@ async fn download_one(
 }
 
 /// The part of `path` below `folder`; empty if they are the same.
-fn below<'a>(folder: &SectorPath, path: &'a SectorPath) -> &'a str {
+pub(super) fn below<'a>(folder: &SectorPath, path: &'a SectorPath) -> &'a str {
     path.as_str()[folder.as_str().trim_end_matches('/').len()..].trim_start_matches('/')
 }
 

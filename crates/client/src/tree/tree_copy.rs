@@ -10,6 +10,7 @@ use protocol::{
 };
 
 use super::{
+    download::below,
     in_flight::files_at_once,
     outcome::{TreeEvent, TreeObserver, TreeOutcome},
     sources::matched,
@@ -57,7 +58,7 @@ impl CopyPlan {
         let found = matched(there, sources, recursive).await?;
         let target = SectorPath::parse(to)?;
         let to_folder = to.ends_with('/') || found.len() > 1 || is_there_folder(here, &target).await?;
-        let (mut folders, mut files) = (Vec::new(), Vec::new());
+        let mut plan = Self { folders: Vec::new(), files: Vec::new() };
         for entry in found {
             let (from, is_folder) = (entry.path.clone(), is_folder(&entry));
             let to = match from.name() {
@@ -71,31 +72,55 @@ impl CopyPlan {
                 return Err(ClientError::Usage(format!("`{from}` cannot be copied into itself")));
             }
             let entries = if is_folder { there.list_recursive(&from).await? } else { vec![entry] };
-            for entry in entries {
-                let inner = &entry.path.as_str()[from.as_str().trim_end_matches('/').len()..];
-                let to = match inner {
-                    "" => to.clone(),
-                    inner => SectorPath::parse(&format!("{}{inner}", to.as_str().trim_end_matches('/')))?,
-                };
-                match entry.kind {
-                    EntryKind::Folder if to.is_root() => {}
-                    EntryKind::Folder => folders.push(to),
-                    EntryKind::File(content) => files.push(PlannedCopy {
-                        from: entry.path,
-                        to,
-                        bytes: content.bytes,
-                        content,
-                        is_in_folder: is_folder || to_folder,
-                    }),
-                }
-            }
+            plan.add_entries(&from, &to, entries, is_folder || to_folder)?;
             if is_folder && !to.is_root() {
                 // Even if it is empty.
-                folders.push(to);
+                plan.folders.push(to);
             }
         }
-        folders.sort();
-        Ok(Self { folders, files: resolve_targets(files, |file| mapping(&file.from, &file.to), !abroad)? })
+        plan.checked(!abroad)
+    }
+
+    /// The copies of these entries of a folder to below `to`. `is_one_world`: in the same cloud.
+    pub(super) fn of_entries(
+        folder: &SectorPath,
+        to: &SectorPath,
+        entries: Vec<Entry>,
+        is_one_world: bool,
+    ) -> Result<Self, ClientError> {
+        let mut plan = Self { folders: Vec::new(), files: Vec::new() };
+        plan.add_entries(folder, to, entries, true)?;
+        plan.checked(is_one_world)
+    }
+
+    /// Adds a file, or what a folder holds.
+    fn add_entries(
+        &mut self,
+        from: &SectorPath,
+        to: &SectorPath,
+        entries: Vec<Entry>,
+        is_in_folder: bool,
+    ) -> Result<(), ClientError> {
+        for entry in entries {
+            let to = match below(from, &entry.path) {
+                "" => to.clone(),
+                inner => SectorPath::parse(&format!("{}/{inner}", to.as_str().trim_end_matches('/')))?,
+            };
+            match entry.kind {
+                EntryKind::Folder if to.is_root() => {}
+                EntryKind::Folder => self.folders.push(to),
+                EntryKind::File(content) => {
+                    let bytes = content.bytes;
+                    self.files.push(PlannedCopy { from: entry.path, to, bytes, content, is_in_folder });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn checked(mut self, is_one_world: bool) -> Result<Self, ClientError> {
+        self.folders.sort();
+        Ok(Self { files: resolve_targets(self.files, |file| mapping(&file.from, &file.to), is_one_world)?, ..self })
     }
 
     /// The files that are copied.

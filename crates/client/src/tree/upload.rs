@@ -4,6 +4,7 @@
 
 use std::{
     collections::BTreeSet,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
 };
@@ -12,11 +13,11 @@ use protocol::{
     Reason, Refusal, SectorPath,
     message::client_master::{Condition, Entry, EntryKind},
 };
-use walkdir::{DirEntry, WalkDir};
 
 use super::{
     in_flight::files_at_once,
     local_content::is_same,
+    local_walk::{LocalItem, LocalKind, walk},
     outcome::{FailedFile, TreeEvent, TreeObserver, TreeOutcome},
     target_conflicts::{PathMapping, resolve_targets},
     transfer_set::{FileTransfer, TransferEnd, run_all},
@@ -53,9 +54,23 @@ struct PlannedFolder {
 
 /// A local file that cannot go, for example because of its name. It holds up no other.
 #[derive(Clone, Debug)]
-struct RefusedSource {
+pub(super) struct RefusedSource {
     file: PathBuf,
     refusal: Refusal,
+}
+
+impl RefusedSource {
+    /// What is there could not be read.
+    pub(super) fn unreadable(file: PathBuf, error: io::Error) -> Self {
+        let error = ClientError::file("read", &file)(error);
+        Self { refusal: Refusal::new(error.reason(), error.to_string()), file }
+    }
+}
+
+impl From<RefusedSource> for FailedFile {
+    fn from(RefusedSource { file, refusal }: RefusedSource) -> Self {
+        Self { to: PathBuf::new(), error: refusal.into(), from: file }
+    }
 }
 
 /// What becomes of symbolic links in local folders.
@@ -151,18 +166,23 @@ impl UploadPlan {
     /// # Errors
     /// If the folder cannot be read.
     pub fn below(folder: &Path, to: &SectorPath, links: LocalLinks) -> Result<Self, ClientError> {
+        Self::of_items(walk(folder, links), folder, to)
+    }
+
+    /// The uploads of what was found in a local folder, with their paths below `to`.
+    pub(super) fn of_items(
+        items: impl IntoIterator<Item = LocalItem>,
+        folder: &Path,
+        to: &SectorPath,
+    ) -> Result<Self, ClientError> {
         let (mut plan, mut folders) = (Self::default(), Vec::new());
-        let walk = WalkDir::new(folder).follow_links(links == LocalLinks::Follow).sort_by_file_name();
-        for item in walk {
-            match item {
-                Ok(item) => plan.add(&item, folder, to, &mut folders),
-                Err(error) if error.depth() == 0 => return Err(ClientError::file("read", folder)(error.into())),
-                Err(error) => {
-                    let file = error.path().unwrap_or(folder).to_path_buf();
-                    let error = ClientError::file("read", &file)(error.into());
-                    let refusal = Refusal::new(error.reason(), error.to_string());
-                    plan.refused.push(RefusedSource { file, refusal });
+        for item in items {
+            match item.kind {
+                LocalKind::Unreadable(error) if item.relative.as_os_str().is_empty() => {
+                    return Err(ClientError::file("read", folder)(error));
                 }
+                LocalKind::Unreadable(error) => plan.refused.push(RefusedSource::unreadable(item.path, error)),
+                _ => plan.add(item, to, &mut folders),
             }
         }
         plan.empty_folders = without_content(folders, &plan.files);
@@ -185,6 +205,11 @@ impl UploadPlan {
     /// What was found in folders but does not go, since it is no ordinary file.
     pub fn left_out(&self) -> &[PathBuf] {
         &self.left_out
+    }
+
+    /// What cannot go, and fails at the end.
+    pub(super) fn refused_sources(&self) -> &[RefusedSource] {
+        &self.refused
     }
 
     /// The length of all files, in bytes.
@@ -228,29 +253,25 @@ impl UploadPlan {
         Self { refused: vec![RefusedSource { file: file.into(), refusal }], ..Self::default() }
     }
 
-    /// Adds what was found in `folder`, of which all goes to below `to`.
-    fn add(&mut self, item: &DirEntry, folder: &Path, to: &SectorPath, folders: &mut Vec<PlannedFolder>) {
-        let (file, kind) = (item.path(), item.file_type());
-        // The folder itself may be a link, which was typed.
-        if item.depth() == 0 {
-            folders.push(PlannedFolder { folder: file.into(), to: to.clone() });
+    /// Adds something in a folder, of which all goes to below `to`.
+    fn add(&mut self, item: LocalItem, to: &SectorPath, folders: &mut Vec<PlannedFolder>) {
+        let LocalItem { path: file, relative, kind } = item;
+        if matches!(kind, LocalKind::Other) {
+            self.left_out.push(file);
             return;
         }
-        if !kind.is_dir() && !kind.is_file() {
-            self.left_out.push(file.into());
-            return;
-        }
-        let relative = file.strip_prefix(folder).unwrap_or(file);
         let base = to.as_str().trim_end_matches('/');
-        let path = relative.to_str().map(|text| SectorPath::parse(&format!("{base}/{text}")));
-        match path {
-            Some(Ok(to)) if kind.is_dir() => folders.push(PlannedFolder { folder: file.into(), to }),
-            Some(Ok(to)) => {
-                let bytes = item.metadata().map(|metadata| metadata.len()).unwrap_or_default();
-                self.files.push(PlannedUpload { file: file.into(), to, bytes });
+        let path = match relative.to_str() {
+            Some("") => Some(Ok(to.clone())),
+            text => text.map(|text| SectorPath::parse(&format!("{base}/{text}"))),
+        };
+        match (path, kind) {
+            (Some(Ok(to)), LocalKind::File { bytes, .. }) => self.files.push(PlannedUpload { file, to, bytes }),
+            (Some(Ok(to)), _) => folders.push(PlannedFolder { folder: file, to }),
+            (Some(Err(error)), _) => {
+                self.extend(Self::refused(&file, Refusal::new(Reason::Invalid, error.to_string())));
             }
-            Some(Err(error)) => self.extend(Self::refused(file, Refusal::new(Reason::Invalid, error.to_string()))),
-            None => self.extend(Self::refused(file, not_utf8(file))),
+            (None, _) => self.extend(Self::refused(&file, not_utf8(&file))),
         }
     }
 }
@@ -280,8 +301,7 @@ pub async fn upload(cloud: &Client, plan: UploadPlan, options: &PutOptions, obse
     let outcome = run_all(transfers, || files_at_once(cloud.round_trip()), observer).await;
     failures.extend(outcome.failures);
     // At the end, where a person sees them all.
-    for RefusedSource { file, refusal } in plan.refused {
-        let failed = FailedFile { to: PathBuf::new(), error: refusal.into(), from: file };
+    for failed in plan.refused.into_iter().map(FailedFile::from) {
         observer(TreeEvent::Failed(&failed));
         failures.push(failed);
     }

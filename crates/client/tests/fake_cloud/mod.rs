@@ -34,8 +34,9 @@ use protocol::{
         history::{HistoryRequest, JobHistory},
         join::{JoinReply, JoinRequest, KEY_LABEL},
         request::{
-            AdmitJobRequest, CommitRequest, JobInputsRequest, ListRequest, LocateRequest, MakeFolderRequest,
-            OnceRequest, RemoveRequest, RenameRequest, ReportJobRequest, RequestId, StatRequest, SubmitHistoryRequest,
+            AdmitJobRequest, CommitRequest, CreateDatedRequest, JobInputsRequest, ListRequest, LocateRequest,
+            MakeFolderRequest, OnceRequest, RemoveRequest, RenameRequest, ReportJobRequest, RequestId, StatRequest,
+            SubmitHistoryRequest,
         },
         spe::{
             AttemptId, BucketId, DeliveryOrder, FunctionFailure, OutputPlacement, PieceId, PieceResult, SealOrder,
@@ -339,6 +340,10 @@ impl World {
                 }
                 None => not_found(&path),
             },
+            // This cloud knows no dates.
+            ClientRequest::CreateDated(CreateDatedRequest { create, .. }) => {
+                self.answer(session, ClientRequest::Create(create))
+            }
             ClientRequest::Create(create) if self.closed_paths.contains(&create.path) => {
                 ClientReply::Refused(Refusal::new(Reason::NoRight, format!("{} is closed", create.path)))
             }

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use protocol::{NodeId, Now};
+use protocol::{NodeId, Now, Version};
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
@@ -48,10 +48,12 @@ enum Hold {
     Lost,
 }
 
-/// The clock went ahead. Entries dated before the jump live on for the time they had left. Field order is the format.
+/// The clock went ahead. Entries dated before the jump live on for the time they had left. Where it went ahead by
+/// nothing, versions were ahead of a clock that was accepted: at most one such entry, the first. Field order is the
+/// format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Jump {
-    /// Entries dated up to here were dated before the jump.
+    /// Entries dated up to here were dated before the jump. Without a jump: the newest version ahead of the clock.
     before_unix_millis: u64,
     /// By how much.
     ahead_millis: u64,
@@ -96,7 +98,7 @@ impl ClockGuard {
                 guard.believe(now);
             }
             // The clock came back while the master was off.
-            (true, Some(_)) => guard.accept(now, false),
+            (true, Some(_)) => guard.believe(now),
             (false, _) => guard.hold = hold.or(Some(Hold::Start)),
         }
         Ok(guard)
@@ -113,26 +115,51 @@ impl ClockGuard {
     }
 
     /// The date given to something now. It is never earlier than the vouched time. Otherwise, once the clock comes
-    /// back, the entry would look older than it is.
+    /// back, the entry would look older than it is. Nor is it later by a jump, noticed or not. Otherwise it would seem
+    /// to be dated after the next jump that is accepted. But for a time that the master was off nothing can be vouched.
     pub(crate) fn date(&self, now: Now) -> u64 {
         let vouched = self.vouched_at(now);
-        if is_within(now.unix_millis, vouched, STEP_MAX, Duration::MAX) { now.unix_millis } else { vouched }
+        let ahead = match self.hold {
+            Some(Hold::Start | Hold::Lost) => Duration::MAX,
+            Some(Hold::Step) | None => STEP_MAX,
+        };
+        if is_within(now.unix_millis, vouched, STEP_MAX, ahead) { now.unix_millis } else { vouched }
     }
 
-    /// Converts a recorded date to a date of the current clock.
+    /// Whether a version that is given now says when it was given. It does not where versions are ahead of the clock.
+    pub(crate) fn is_date_of_write(&self, version: Version) -> bool {
+        Self::is_date(version, self.vouched_unix_millis)
+    }
+
+    /// The date that a version is, if it is one. One from before the clock went back is a date too, in the future.
+    pub(crate) fn written(&self, version: Version) -> Option<u64> {
+        let was_ahead = |jump: &Jump| jump.ahead_millis == 0 && version.0 <= jump.before_unix_millis;
+        (self.is_date_of_write(version) || self.jumps.iter().any(was_ahead)).then_some(version.0)
+    }
+
+    /// Converts a recorded date to a date of the current clock: it gets every jump before which it was dated. Also where
+    /// the clock had come back after one of them, and nobody can say on which side of that it was dated.
     pub(crate) fn to_current_date(&self, dated: u64) -> u64 {
-        self.jumps.iter().fold(dated, |date, jump| {
-            if date <= jump.before_unix_millis { date.saturating_add(jump.ahead_millis) } else { date }
-        })
+        let later = self.jumps.iter().filter(|jump| dated <= jump.before_unix_millis);
+        later.fold(dated, |date, jump| date.saturating_add(jump.ahead_millis))
     }
 
-    /// A recorded date up to which every [current date](Self::to_current_date) is at most this one. It is the latest,
-    /// except within [`DATED_SINCE_MAX`] after a jump. Then it is earlier by the jump, so that nothing ends early.
+    /// The last recorded date up to which every [current date](Self::to_current_date) is at most this one. Within
+    /// [`DATED_SINCE_MAX`] after a jump it is earlier by the jump, so that nothing ends early.
     pub(crate) fn to_recorded_date(&self, todays: u64) -> u64 {
-        self.jumps.iter().rev().fold(todays, |date, jump| {
-            let is_later = date > jump.before_unix_millis.saturating_add(jump.ahead_millis);
-            if is_later { date } else { date.saturating_sub(jump.ahead_millis) }
-        })
+        let mut jumps: Vec<_> = self.jumps.iter().collect();
+        jumps.sort_by_key(|jump| jump.before_unix_millis);
+        let mut shift = jumps.iter().fold(0, |sum: u64, jump| sum.saturating_add(jump.ahead_millis));
+        let mut reached = 0;
+        for jump in jumps {
+            let last = todays.saturating_sub(shift);
+            if last < jump.before_unix_millis {
+                return last.max(reached);
+            }
+            reached = jump.before_unix_millis;
+            shift = shift.saturating_sub(jump.ahead_millis);
+        }
+        todays
     }
 
     /// Sets the machine on which the master runs.
@@ -157,21 +184,21 @@ impl ClockGuard {
         self.node_clocks.insert(node, NodeClock { base_millis, machine });
     }
 
-    /// Checks the clock before anything is removed by it; `nodes` are all there are. Returns the row to save if one is
-    /// due.
-    pub(crate) fn watch(&mut self, now: Now, nodes: &[NodeId]) -> Option<RowChange> {
+    /// Checks the clock before anything is removed by it; `nodes` are all there are, `newest` the last version given.
+    /// Returns the row to save if one is due.
+    pub(crate) fn watch(&mut self, now: Now, nodes: &[NodeId], newest: Version) -> Option<RowChange> {
         if self.node_clocks.len() > nodes.len() {
             self.node_clocks.retain(|node, _| nodes.contains(node));
         }
-        self.check(now, nodes)
+        self.check(now, nodes, newest)
     }
 
-    /// An administrator says that the clock is right. Returns the row to save.
-    pub(crate) fn confirm(&mut self, now: Now) -> RowChange {
+    /// An administrator says that the clock is right; `newest` is the last version given. Returns the row to save.
+    pub(crate) fn confirm(&mut self, now: Now, newest: Version) -> RowChange {
         if self.hold.is_some() {
             // An administrator who checked a clock knows the time of day, but not how long entries have been lying
             // there.
-            self.accept(now, false);
+            self.accept(now, false, newest);
         }
         self.row(self.passed(now))
     }
@@ -194,7 +221,7 @@ impl ClockGuard {
     }
 
     /// Checks the clock; returns the row to save if one is due.
-    fn check(&mut self, now: Now, nodes: &[NodeId]) -> Option<RowChange> {
+    fn check(&mut self, now: Now, nodes: &[NodeId], newest: Version) -> Option<RowChange> {
         let (passed, before) = (self.passed(now), (self.hold, self.jumps.len()));
         let line = self.vouched_at(now);
         (self.vouched_unix_millis, self.seen) = (line, passed);
@@ -219,10 +246,10 @@ impl ClockGuard {
                 self.believe(now)
             }
             Some(hold) => match self.clock_agreement(now, nodes) {
-                ClockAgreement::Agree => self.accept(now, hold == Hold::Start),
+                ClockAgreement::Agree => self.accept(now, hold == Hold::Start, newest),
                 // No other clock can tell, and a machine that was off for long needs no human decision. Entries in the
                 // trash keep the time they had left.
-                ClockAgreement::None if hold != Hold::Step => self.accept(now, false),
+                ClockAgreement::None if hold != Hold::Step => self.accept(now, false, newest),
                 ClockAgreement::None | ClockAgreement::Differ => {}
             },
         }
@@ -239,13 +266,19 @@ impl ClockGuard {
 
     /// The clock is right, whatever it was before. `has_passed`: whether the time between the two readings really
     /// passed.
-    fn accept(&mut self, now: Now, has_passed: bool) {
+    fn accept(&mut self, now: Now, has_passed: bool, newest: Version) {
         let line = self.vouched_at(now);
+        if !Self::is_date(newest, now.unix_millis) {
+            // One of them is enough, since versions only grow.
+            self.jumps.retain(|jump| jump.ahead_millis > 0);
+            self.jumps.insert(0, Jump { before_unix_millis: newest.0, ahead_millis: 0 });
+        }
         if !has_passed && !is_within(now.unix_millis, line, Duration::MAX, STEP_MAX) {
             if self.jumps.len() >= JUMPS_MAX {
                 // Entries dated before the oldest jump are gone, or get a little more time.
-                let oldest = self.jumps.remove(0);
-                if let Some(next) = self.jumps.first_mut() {
+                let at = usize::from(self.jumps.first().is_some_and(|jump| jump.ahead_millis == 0));
+                let oldest = self.jumps.remove(at);
+                if let Some(next) = self.jumps.get_mut(at) {
                     next.ahead_millis = next.ahead_millis.saturating_add(oldest.ahead_millis);
                 }
             }
@@ -255,6 +288,10 @@ impl ClockGuard {
             self.jumps.push(Jump { before_unix_millis, ahead_millis });
         }
         self.believe(now);
+    }
+
+    fn is_date(version: Version, unix_millis: u64) -> bool {
+        version.0 <= unix_millis.saturating_add(VERSION_AHEAD_MAX_MILLIS)
     }
 
     fn believe(&mut self, now: Now) {
@@ -336,5 +373,32 @@ const SAVE_EVERY: Duration = Duration::from_secs(1_800);
 /// older than the end of the earlier life by [`SAVE_EVERY`] and a stall, and a clock may have drifted. No longer than
 /// [`STEP_MAX`], which every remembered jump exceeds: what is dated after a jump is not taken for older.
 const DATED_SINCE_MAX: Duration = STEP_MAX;
+/// How far a version may be ahead of the clock's last trusted reading, and still be a date, in milliseconds. Versions
+/// of a burst run ahead of the clock, and the clock is read now and then.
+const VERSION_AHEAD_MAX_MILLIS: u64 = 60 * 60 * 1_000;
 /// Jumps that are remembered; beyond this number the oldest are merged.
 const JUMPS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_date_is_the_last_up_to_which_nothing_has_a_later_current_one() {
+        for seed in 0..300 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let jump =
+                |rng: &mut fastrand::Rng| Jump { before_unix_millis: rng.u64(10..60), ahead_millis: rng.u64(1..30) };
+            // In any order: the clock comes back, too.
+            let jumps = (0..rng.usize(0..4)).map(|_| jump(&mut rng)).collect();
+            let guard = ClockGuard { jumps, ..ClockGuard::default() };
+            for todays in 0..200 {
+                let recorded = guard.to_recorded_date(todays);
+                let is_past = |date| guard.to_current_date(date) <= todays;
+                let told = format!("seed {seed}, {todays}: {recorded} with {:?}", guard.jumps);
+                assert!(recorded == 0 || (0..=recorded).all(is_past), "{told}");
+                assert!(!is_past(recorded + 1), "{told}");
+            }
+        }
+    }
+}

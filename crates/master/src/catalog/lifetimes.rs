@@ -1,7 +1,7 @@
 //! Removes files some time after their last write, because a policy of a folder says so. Serves lifetimes. Whoever
 //! calls takes one expired file after the other, from a queue ordered by time. It never walks over all files.
 
-use protocol::{FileId, Now};
+use protocol::{FileId, Now, Version};
 
 use super::{Catalog, namespace::change::NamespaceChange};
 
@@ -61,6 +61,23 @@ impl Catalog {
         if self.is_unfinished_job_output(file) {
             return None;
         }
-        Some(self.clock.to_current_date(self.names.modified(file)?).saturating_add(seconds.saturating_mul(1_000)))
+        let written = [self.names.modified(file)?, self.written(file)?].map(|date| self.clock.to_current_date(date));
+        Some(written.into_iter().max()?.saturating_add(seconds.saturating_mul(1_000)))
+    }
+
+    /// The date of a file that is written now. A client may give the date of its last change, but no later one than now.
+    pub(crate) fn date_of_write(&self, now: Now, version: Version, given_unix_millis: Option<u64>) -> u64 {
+        let today = self.clock.date(now);
+        match given_unix_millis {
+            Some(given) if self.clock.is_date_of_write(version) => given.min(today),
+            // Else a lifetime could be counted from nothing but the date that was given.
+            _ => today,
+        }
+    }
+
+    /// When a file was written: its own date may be that of a change long before. A version is a date too, unless
+    /// versions are ahead of the clock: then the file has no date but the master's.
+    fn written(&self, file: FileId) -> Option<u64> {
+        Some(self.clock.written(self.names.content(file)?.version).unwrap_or(0))
     }
 }

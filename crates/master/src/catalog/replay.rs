@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use fastrand::Rng;
 use protocol::{
-    Digest, Now, Policy, RecordFraming, Refusal, SectorPath, SliceId, UserName,
+    Digest, Now, Policy, RecordFraming, Refusal, SectorPath, SliceId, UserName, Version,
     message::{
         client_master::{ClientReply, FileContent},
         master_security::UserRights,
@@ -130,7 +130,7 @@ fn whoever_sets_the_same_rows_has_the_same_catalogue() {
         let (mut leader, first) = load(now, &Rows::new());
         let mut rows = Rows::new();
         set(&mut rows, first);
-        let confirmed = leader.clock_mut().confirm(now);
+        let confirmed = leader.clock_mut().confirm(now, Version(0));
         set(&mut rows, vec![confirmed]);
         let mut made = 0;
         for step in 0..400 {

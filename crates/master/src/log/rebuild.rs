@@ -73,6 +73,8 @@ pub(crate) struct Rebuild {
     pub(crate) not_in_mirror: BTreeSet<SliceId>,
     /// Slices that the journal had archived already when it proved to be stale, or was restored.
     pub(crate) was_archived: BTreeSet<SliceId>,
+    /// Slices that an earlier life saw being written when it published a newer version, and whose end it never saved.
+    pub(crate) overtaken: BTreeSet<SliceId>,
     pub(crate) mirror_read: Option<MirrorRead>,
     /// Slices that are no longer any file's content, with the nodes that were away when that was decided.
     pub(crate) tombstones: BTreeMap<SliceId, BTreeSet<NodeId>>,
@@ -149,6 +151,7 @@ impl Rebuild {
             restored_mirror: state.restored_mirror,
             not_in_mirror: read.not_in_mirror,
             was_archived: read.was_archived,
+            overtaken: read.overtaken,
             mirror_read: None,
             tombstones: read.tombstones,
             outdated_paths: read.outdated_paths,

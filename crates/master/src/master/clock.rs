@@ -31,13 +31,15 @@ impl Master {
     /// Checks the clock before anything is removed by it.
     pub(crate) fn watch_clock(&mut self, now: Now) {
         let nodes: Vec<_> = self.fleet.nodes.iter().map(|(_, node)| node.id.clone()).collect();
-        let row = self.catalog.clock_mut().watch(now, &nodes);
+        let newest = self.catalog.names().last_version();
+        let row = self.catalog.clock_mut().watch(now, &nodes, newest);
         self.save(now, row.into_iter().collect(), Vec::new());
     }
 
     /// An administrator says that the clock is right.
     pub(crate) fn confirm_clock(&mut self, now: Now, caller: SessionCaller) {
-        let row = self.catalog.clock_mut().confirm(now);
+        let newest = self.catalog.names().last_version();
+        let row = self.catalog.clock_mut().confirm(now, newest);
         self.save(now, vec![row], vec![Effect::Reply(caller, ClientReply::Done)]);
     }
 }

@@ -20,11 +20,12 @@ use protocol::{
     message::{
         client_master::{ClientReply, ClientRequest},
         request::{
-            AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
-            DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest,
-            LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest,
-            QuotasRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest,
-            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest, WorkRequest,
+            AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest,
+            CopiesRequest, CreateDatedRequest, DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest,
+            JobRequest, JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
+            MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest,
+            RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
+            TopologyRequest, TrashRequest, UsageRequest, WorkRequest,
         },
     },
 };
@@ -323,12 +324,19 @@ impl Master {
         }
         let (noted, awaits_names) = (asked.audit, asked.awaits_names);
         let outcome = match request {
-            ClientRequest::Create(create) => self.create(now, client, create).map(Some),
+            ClientRequest::Create(create) => self.create(now, client, create, None).map(Some),
+            ClientRequest::CreateDated(CreateDatedRequest { create, modified_unix_millis }) => {
+                self.create(now, client, create, Some(modified_unix_millis)).map(Some)
+            }
             ClientRequest::Renew(RenewRequest(lease)) => self.renew(now, by, lease).map(Some),
             ClientRequest::Commit(CommitRequest { lease, bytes, digest }) => {
                 self.commit(now, from, by, lease, bytes, digest)
             }
             ClientRequest::Abandon(AbandonRequest(lease)) => self.abandon(now, by, lease).map(Some),
+            ClientRequest::Leases(LeasesRequest { all_users, after }) => {
+                Ok(Some(self.lease_list(now, by, all_users, after.as_ref())))
+            }
+            ClientRequest::BreakLease(BreakLeaseRequest(path)) => self.break_lease(now, by, &path).map(Some),
             ClientRequest::Locate(LocateRequest(path)) => self.locate(now, client, &path).map(Some),
             ClientRequest::Stat(StatRequest(path)) => self.stat(&path).map(Some),
             ClientRequest::List(ListRequest { folder, recursive, after, with_nodes }) => {

@@ -151,6 +151,57 @@ fn a_clock_that_comes_back_by_itself_needs_nobody() {
 
 // Promise 30a.
 #[test]
+fn what_was_written_under_a_wrong_clock_ends_no_earlier_when_another_is_confirmed() {
+    for is_noticed in [true, false] {
+        let mut clocked = Clocked::new(&["a/1"]);
+        clocked.jump(3);
+        if is_noticed {
+            clocked.wait(5);
+            assert!(clocked.is_held());
+        }
+        clocked.0.put("ann", create("/meanwhile"), 1);
+        clocked.jump(-3);
+        clocked.wait(5);
+        assert!(!clocked.is_held());
+        clocked.jump(10);
+        clocked.wait(5);
+        clocked.confirm();
+        assert!(clocked.0.exists("/meanwhile"), "noticed: {is_noticed}");
+        clocked.days(1);
+        assert!(clocked.0.exists("/meanwhile"), "it has a day left");
+        clocked.days(2);
+        assert!(!clocked.0.exists("/meanwhile"), "but no more");
+    }
+}
+
+// Promise 30a.
+#[test]
+fn one_confirmed_jump_after_another_ends_nothing_early_whatever_came_back_between() {
+    for comes_back in [true, false] {
+        let mut clocked = Clocked::new(&["a/1"]);
+        clocked.jump(3);
+        clocked.wait(5);
+        clocked.confirm();
+        if comes_back {
+            clocked.jump(-3);
+            clocked.wait(5);
+            clocked.confirm();
+        }
+        assert!(!clocked.is_held());
+        clocked.0.put("ann", create("/between"), 1);
+        clocked.jump(10);
+        clocked.wait(5);
+        clocked.confirm();
+        assert!(clocked.both_are_there() && clocked.0.exists("/between"), "comes back: {comes_back}");
+        clocked.days(1);
+        assert!(clocked.0.exists("/between"), "it has a day left");
+        clocked.days(30);
+        assert!(!clocked.removed() && clocked.entries("/").iter().all(|at| !at.contains("between")), "but no more");
+    }
+}
+
+// Promise 30a.
+#[test]
 fn a_clock_that_was_wrong_and_is_put_right_is_confirmed_by_most_nodes() {
     for (ahead_days, is_believed) in [([0, 0, -30], true), ([0, -30, -31], false), ([3, -5, 40], false)] {
         let mut cloud = Clocked::new(&["a/1", "a/2", "a/3"]);

@@ -8,6 +8,7 @@ mod audit;
 mod chains;
 mod clock;
 mod colocation;
+mod dates;
 mod disks;
 mod drain;
 mod drivers;

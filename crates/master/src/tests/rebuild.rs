@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod metadata_mirror;
-mod missed_moves;
+mod missed_changes;
 
 use protocol::{
     Policy,

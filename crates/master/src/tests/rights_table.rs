@@ -14,15 +14,15 @@ use protocol::{
         cluster::{DrainRequest, RebalanceVerb, RemoveNodeRequest},
         history::HistoryRequest,
         request::{
-            AbandonRequest, AdmitJobRequest, CancelJobRequest, ClearAclRequest, CommitRequest, ConfirmClockRequest,
-            CopiesRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest, FinishRebuildRequest,
-            ForgetNodeRequest, GetAclRequest, GetHistoryRequest, GiveToRequest, HealthRequest, ImportRequest,
-            JobInputsRequest, JobRequest, JobsRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
-            MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
-            RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest,
-            ReportJobRequest, RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
-            TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
-            WorkRequest,
+            AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, ClearAclRequest, CommitRequest,
+            ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest,
+            EmptyTrashRequest, FinishRebuildRequest, ForgetNodeRequest, GetAclRequest, GetHistoryRequest,
+            GiveToRequest, HealthRequest, ImportRequest, JobInputsRequest, JobRequest, JobsRequest, LeasesRequest,
+            ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest,
+            OnceRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest,
+            RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RequestId, RestoreRequest, SetAclRequest,
+            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest,
+            VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
         },
     },
 };
@@ -40,6 +40,7 @@ fn about(at: &str) -> Vec<(ClientRequest, &'static str)> {
     let give = AclRequest::GiveTo(GiveToRequest { path: at.clone(), owner: UserName::new("bob").unwrap() });
     vec![
         (ClientRequest::Create(create(at.as_str())), "w"),
+        (ClientRequest::CreateDated(CreateDatedRequest { create: create(at.as_str()), modified_unix_millis: 1 }), "w"),
         (ClientRequest::Locate(LocateRequest(at.clone())), "r"),
         (ClientRequest::Stat(StatRequest(at.clone())), "r"),
         (ClientRequest::Usage(UsageRequest(at.clone())), "r"),
@@ -87,6 +88,9 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Renew(RenewRequest(lease)), "-"),
         (commit, "-"),
         (ClientRequest::Abandon(AbandonRequest(lease)), "-"),
+        (ClientRequest::Leases(LeasesRequest { all_users: false, after: None }), "-"),
+        (ClientRequest::Leases(LeasesRequest { all_users: true, after: None }), "!"),
+        (ClientRequest::BreakLease(BreakLeaseRequest(path("/mine/f"))), "-"),
         // The security server decides whether an administrator's question is answered.
         (ClientRequest::Accounts(AccountsRequest::WhoAmI(WhoAmIRequest)), "-"),
         (ClientRequest::Admission(AdmissionVerb::Requests(WaitingMachinesRequest)), "-"),
@@ -186,10 +190,13 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Once(_) => 40,
         ClientRequest::Work(_) => 41,
         ClientRequest::Metrics(_) => 42,
+        ClientRequest::Leases(_) => 43,
+        ClientRequest::BreakLease(_) => 44,
+        ClientRequest::CreateDated(_) => 45,
     }
 }
 
-const REQUESTS: usize = 43;
+const REQUESTS: usize = 46;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

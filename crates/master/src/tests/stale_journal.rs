@@ -7,6 +7,7 @@
 
 mod backups;
 mod folders;
+mod lost_commits;
 
 use std::collections::BTreeMap;
 
@@ -200,26 +201,6 @@ fn what_lies_at_a_node_that_lags_is_kept_until_the_one_that_knows_it_comes() {
     bench.advance(seconds(100));
     assert_eq!(bench.all_paths(), ["/long", "/renamed"]);
     assert_eq!(bench.holders(long.slice), ["n1", "n2"]);
-}
-
-// Promise 17.
-#[test]
-fn what_the_disk_lost_in_the_last_moment_shows_by_what_is_placed() {
-    // No node was told how far the journal was: only the slices there show it.
-    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
-    bench.put("ann", create("/before"), 1);
-    bench.advance(seconds(3));
-    let backup = bench.rows.clone();
-    let kept: Vec<_> = bench.nodes.values().map(|fake| fake.mirror.clone()).collect();
-    bench.put("ann", create("/last"), 2);
-    for (fake, kept) in bench.nodes.values_mut().zip(kept) {
-        fake.mirror = kept;
-    }
-    bench.bring_back(&backup);
-    bench.come(&["n1", "n2"]);
-    assert_eq!(bench.rebuild_status().state, RebuildState::Settled, "its own rows are the newest copy");
-    bench.advance(seconds(100));
-    assert_eq!(content(&bench.stat("/last").entry).bytes, 2);
 }
 
 // Promise 17.

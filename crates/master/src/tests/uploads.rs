@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use protocol::{
-    RecordFraming, Version, limits,
+    Reason, RecordFraming, Version, limits,
     message::request::{
-        AbandonRequest, CommitRequest, MakeFolderRequest, RemoveRequest, RenameRequest, RenewRequest, StatRequest,
+        AbandonRequest, BreakLeaseRequest, CommitRequest, LeasesRequest, MakeFolderRequest, RemoveRequest,
+        RenameRequest, RenewRequest, StatRequest,
     },
 };
 
@@ -337,4 +338,38 @@ fn more_copies_than_synced_are_made_after_the_answer() {
     bench.advance(seconds(10));
     assert_eq!(bench.holders(slice).len(), 3);
     assert_eq!(bench.health(), Health::default());
+}
+
+// Promise 3.
+#[test]
+fn leases_are_listed_for_their_holder_and_broken_by_him_or_an_administrator() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let one = bench.created("ann", CreateRequest { bytes_expected: Some(70), ..create("/one") });
+    bench.created("bob", create("/two"));
+    let list = |bench: &mut Bench, user: &str, all_users| match bench
+        .ask(user, ClientRequest::Leases(LeasesRequest { all_users, after: None }))
+    {
+        ClientReply::Leases(page) => page.leases,
+        other => panic!("{other:?}"),
+    };
+    let ann = list(&mut bench, "ann", false);
+    assert_eq!(ann.len(), 1);
+    assert_eq!((ann[0].path.as_str(), ann[0].user.as_str(), ann[0].expected_bytes), ("/one", "ann", 70));
+    assert_eq!((ann[0].node.as_str(), ann[0].seconds_left), ("n1", 60));
+    let all = list(&mut bench, "admin", true);
+    assert_eq!(all.iter().map(|lease| lease.path.as_str()).collect::<Vec<_>>(), ["/one", "/two"]);
+    let after = ClientRequest::Leases(LeasesRequest { all_users: true, after: Some(path("/one")) });
+    let ClientReply::Leases(page) = bench.ask("admin", after) else { panic!("no page") };
+    assert_eq!((page.leases.len(), page.more), (1, false));
+    let refused = bench.refused("bob", ClientRequest::BreakLease(BreakLeaseRequest(path("/one"))));
+    assert_eq!(refused.reason, Reason::NotFound);
+    // A commit that waits hears who ended it.
+    let number = bench.commit_later("ann", one.lease, 70);
+    assert_eq!(bench.answer(number), None);
+    bench.done("admin", ClientRequest::BreakLease(BreakLeaseRequest(path("/one"))));
+    let Some(ClientReply::Refused(ended)) = bench.answer(number) else { panic!("the commit was not refused") };
+    assert_eq!(ended.message, "admin has ended this write of `/one`");
+    bench.done("bob", ClientRequest::BreakLease(BreakLeaseRequest(path("/two"))));
+    assert_eq!(list(&mut bench, "admin", true), []);
+    bench.put("bob", create("/one"), 5);
 }

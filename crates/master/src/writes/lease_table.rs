@@ -3,11 +3,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Bound,
     time::Duration,
 };
 
 use protocol::{
-    Digest, FileId, JobId, LeaseId, Now, ResumeKey, SectorPath, SliceHeader, SliceId, UserName,
+    Digest, FileId, JobId, LeaseId, Now, ResumeKey, SectorPath, SliceHeader, SliceId, UserName, Version,
     message::{client_master::Condition, master_security::UserRights},
 };
 
@@ -57,6 +58,8 @@ pub(crate) struct Lease {
     pub(crate) stored: BTreeMap<NodeKey, SyncedCopy>,
     /// The client's commit request, once it came.
     pub(crate) commit: Option<PendingCommit>,
+    /// Whether a newer version was published meanwhile, at any path: the journal has a row of it.
+    pub(crate) is_overtaken: bool,
 }
 
 impl Lease {
@@ -89,6 +92,8 @@ pub(crate) struct Leases {
     by_slice: BTreeMap<SliceId, LeaseId>,
     by_end: BTreeSet<(Duration, LeaseId)>,
     by_chain_end: BTreeSet<(Duration, LeaseId)>,
+    /// Those that no newer version has overtaken.
+    by_version: BTreeSet<(Version, LeaseId)>,
     /// How many each user has.
     per_user: PerUser,
     /// Usage that open writes will add to each owner's files,
@@ -162,6 +167,7 @@ impl Leases {
         self.by_path.insert(lease.header.path.clone(), lease.id);
         self.by_slice.insert(lease.header.slice, lease.id);
         self.by_end.insert((lease.expires_at, lease.id));
+        self.by_version.insert((lease.header.version, lease.id));
         self.by_id.insert(lease.id, lease);
     }
 
@@ -172,10 +178,26 @@ impl Leases {
         self.by_path.remove(&lease.header.path);
         self.by_slice.remove(&lease.header.slice);
         self.by_end.remove(&(lease.expires_at, id));
+        self.by_version.remove(&(lease.header.version, id));
         if let Some(at) = lease.chain_deadline {
             self.by_chain_end.remove(&(at, id));
         }
         Some(lease)
+    }
+
+    /// A version is published: returns the slices of older versions that are still being written and were not overtaken
+    /// before.
+    pub(crate) fn overtake(&mut self, version: Version) -> Vec<SliceId> {
+        let younger = self.by_version.split_off(&(version, LeaseId(0)));
+        let overtaken = std::mem::replace(&mut self.by_version, younger);
+        let mut slices = Vec::new();
+        for (_, id) in overtaken {
+            if let Some(lease) = self.by_id.get_mut(&id) {
+                lease.is_overtaken = true;
+                slices.push(lease.header.slice);
+            }
+        }
+        slices
     }
 
     /// Extends a lease until `ends`.
@@ -197,6 +219,12 @@ impl Leases {
 
     pub(crate) fn of_path(&self, path: &SectorPath) -> Option<&Lease> {
         self.by_id.get(self.by_path.get(path)?)
+    }
+
+    /// All leases after a path, by path.
+    pub(crate) fn after(&self, path: Option<&SectorPath>) -> impl Iterator<Item = &Lease> {
+        let from = path.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_path.range::<SectorPath, _>((from, Bound::Unbounded)).filter_map(|(_, id)| self.by_id.get(id))
     }
 
     /// The lease under which a slice is written.

@@ -222,18 +222,26 @@ impl Node {
         self.ack(asker, result);
     }
 
+    /// Answered only when the slice is gone and will stay away: with the answer the master forgets that it was here.
     fn remove(&mut self, asker: ReplyTo, slice: SliceId) {
-        let result = match self.copies.cancel(slice) {
+        match self.copies.cancel(slice) {
             // Nothing of it was here, and now nothing will arrive.
             Cancelled::Waiting => {
                 self.report(Report::Removed(slice));
-                Ok(())
+                self.ack(asker, Ok(()));
             }
-            // `copied` removes what the copy leaves.
-            Cancelled::Running => Ok(()),
-            Cancelled::Unknown => self.moves.add(QueuedMove { work: Move::Remove(slice), reply_to: None }),
-        };
-        self.ack(asker, result);
+            // `copied` removes what the copy leaves, and reports it. The master asks again if that is lost.
+            Cancelled::Running => {
+                let refusal = Refusal::new(Reason::Unavailable, "a copy of the slice is being ended");
+                self.ack(asker, Err(refusal));
+            }
+            Cancelled::Unknown => {
+                let work = QueuedMove { work: Move::Remove(slice), reply_to: Some(asker) };
+                if let Err(refusal) = self.moves.add(work) {
+                    self.ack(asker, Err(refusal));
+                }
+            }
+        }
     }
 
     fn copied(&mut self, slice: SliceId, result: Result<SliceMetadata, Refusal>, kept_bytes: u64) {
@@ -254,10 +262,15 @@ impl Node {
         match work {
             // A slice that is already gone counts as removed. If the disk could not remove it, it stays in the
             // inventory.
-            Move::Remove(slice) => match result {
-                Err(refusal) if refusal.status() != Status::NotFound => {}
-                _ => self.report(Report::Removed(slice)),
-            },
+            Move::Remove(slice) => {
+                let is_gone = result.as_ref().err().is_none_or(|refusal| refusal.status() == Status::NotFound);
+                if is_gone {
+                    self.report(Report::Removed(slice));
+                }
+                if let Some(asker) = asker {
+                    self.ack(asker, if is_gone { Ok(()) } else { result });
+                }
+            }
             Move::Place { .. } => {
                 if let Some(asker) = asker {
                     self.ack(asker, result);

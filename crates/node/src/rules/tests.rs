@@ -216,18 +216,22 @@ fn a_slice_removed_while_it_is_copied_is_removed_when_the_copy_ends() {
 }
 
 #[test]
-fn a_slice_that_was_not_here_is_reported_removed_and_one_that_would_not_go_is_not() {
+fn a_removal_is_answered_and_reported_when_the_slice_is_gone_and_not_before() {
     let mut node = joined();
-    for (result, told) in [(Refusal::new(Reason::NotFound, "none"), 1), (Refusal::new(Reason::Failed, "disk"), 0)] {
+    let refusals = [None, Some(Refusal::new(Reason::NotFound, "none")), Some(Refusal::new(Reason::Failed, "disk"))];
+    for (refusal, is_gone) in refusals.into_iter().zip([true, true, false]) {
         node.handle_message(NOW, asker(1), Order::Remove(SliceId(1)));
         let started = actions(&mut node);
-        let [NodeAction::Ack { ack: Ack::Done, .. }, NodeAction::Move { id, .. }] = &started[..] else {
-            panic!("{started:?}")
-        };
-        node.handle_completion(NOW, NodeCompletion::Moved { id: *id, result: Err(result) });
-        let reports = reports(&mut node);
-        assert_eq!(reports.len(), told);
-        reports.iter().for_each(|(id, _)| node.handle_completion(NOW, NodeCompletion::Acknowledged(*id)));
+        let [NodeAction::Move { id, .. }] = &started[..] else { panic!("{started:?}") };
+        node.handle_completion(NOW, NodeCompletion::Moved { id: *id, result: refusal.map_or(Ok(()), Err) });
+        let ended = actions(&mut node);
+        let is_done = |action: &NodeAction| matches!(action, NodeAction::Ack { ack: Ack::Done, .. });
+        let reported = ended.iter().find_map(|action| match action {
+            NodeAction::Report { id, report: Report::Removed(_), .. } => Some(*id),
+            _ => None,
+        });
+        assert_eq!((ended.iter().any(is_done), reported.is_some()), (is_gone, is_gone), "{ended:?}");
+        reported.into_iter().for_each(|id| node.handle_completion(NOW, NodeCompletion::Acknowledged(id)));
     }
 }
 

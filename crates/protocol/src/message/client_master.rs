@@ -4,21 +4,22 @@
 pub use super::{
     client_reply::{
         Admitted, ClientReply, Condition, Copies, CopyState, CopyStatus, Created, DriverKey, Entry, EntryKind,
-        EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, ListPage, Located, NEARLY_FULL_WHEN_LEFT,
-        NodeState, NodeStatus, PolicyStatus, QuotaOf, QuotaPage, QuotaStatus, SiteLink, Source, SpeNode, StageRecord,
-        TrashItem, TrashKey, TrashPage, Usage, is_nearly_full,
+        EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, LeasePage, ListPage, Located,
+        NEARLY_FULL_WHEN_LEFT, NodeState, NodeStatus, OpenLease, PolicyStatus, QuotaOf, QuotaPage, QuotaStatus,
+        SiteLink, Source, SpeNode, StageRecord, TrashItem, TrashKey, TrashPage, Usage, is_nearly_full,
     },
     request::CreateRequest,
 };
 use super::{
     cluster::{DrainRequest, RebalanceVerb, RemoveNodeRequest},
     request::{
-        AbandonRequest, AccountsRequest, AclRequest, AdmissionVerb, AdmitJobRequest, AuditQuestion, CancelJobRequest,
-        CommitRequest, ConfirmClockRequest, CopiesRequest, DetachJobRequest, EmptyTrashRequest, FamilyRequest,
-        HealthRequest, HistoryRequest, ImportRequest, JobRequest, JobsRequest, ListRequest, LocateRequest,
-        LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
-        RebuildRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
-        SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest, WorkRequest, requests,
+        AbandonRequest, AccountsRequest, AclRequest, AdmissionVerb, AdmitJobRequest, AuditQuestion, BreakLeaseRequest,
+        CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest,
+        EmptyTrashRequest, FamilyRequest, HealthRequest, HistoryRequest, ImportRequest, JobRequest, JobsRequest,
+        LeasesRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest,
+        OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest, RemoveRequest, RenameRequest, RenewRequest,
+        ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest,
+        TrashRequest, TypedRequest, UsageRequest, WorkRequest, requests,
     },
 };
 
@@ -74,6 +75,9 @@ requests! {
         Once(OnceRequest),
         Work(WorkRequest),
         Metrics(MetricsRequest),
+        Leases(LeasesRequest),
+        BreakLease(BreakLeaseRequest),
+        CreateDated(CreateDatedRequest),
     }
 }
 

@@ -86,6 +86,8 @@ pub enum ClientReply {
     Work(WorkPage),
     /// What a role counts, in the text format of Prometheus.
     Metrics(String),
+    /// A page of open leases.
+    Leases(LeasePage),
 }
 
 /// What an entry says about its copies, lifetime and quota.
@@ -154,7 +156,8 @@ pub struct Entry {
     pub id: FileId,
     /// Who owns it.
     pub owner: UserName,
-    /// Last change of content, in milliseconds since the Unix epoch.
+    /// Last change of content, in milliseconds since the Unix epoch. A client may have given it; nothing follows from
+    /// it.
     pub modified_unix_millis: u64,
     /// What it is.
     pub kind: EntryKind,
@@ -274,6 +277,34 @@ pub struct Usage {
     pub folders: u64,
     /// Bytes of the files, each counted once.
     pub bytes: u64,
+}
+
+/// See [`ClientRequest::Leases`](super::client_master::ClientRequest::Leases).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeasePage {
+    /// By path.
+    pub leases: Vec<OpenLease>,
+    /// Whether more follow after the last.
+    pub more: bool,
+}
+
+/// A write that is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenLease {
+    /// What is written.
+    pub path: SectorPath,
+    /// Who writes.
+    pub user: UserName,
+    /// The job whose driver writes, if one does.
+    pub job: Option<JobId>,
+    /// The node that the client sends to.
+    pub node: NodeId,
+    /// Bytes that have come there, as last reported.
+    pub received_bytes: u64,
+    /// Bytes that were announced; 0 where nobody knew.
+    pub expected_bytes: u64,
+    /// How long it lasts unless it is renewed, in seconds.
+    pub seconds_left: u32,
 }
 
 /// See [`ClientRequest::Trash`](super::client_master::ClientRequest::Trash).

@@ -42,7 +42,7 @@ pub enum Order {
         /// What the slice is now.
         header: SliceHeader,
     },
-    /// Remove a slice. Readers that have it open may finish.
+    /// Remove a slice. Readers that have it open may finish. Answered when it is gone and stays away.
     Remove(SliceId),
     /// Remove all that a job left behind.
     ForgetJob(JobId),

@@ -48,7 +48,10 @@ pub use self::{
         DismissRequest, FinishRebuildRequest, ForgetNodeRequest, RebuildRequest, RebuildStatusRequest, RecoverRequest,
     },
     trash_requests::{EmptyTrashRequest, QuotasRequest, RestoreRequest, SetQuotaRequest, TrashRequest},
-    write_requests::{AbandonRequest, CommitRequest, CreateRequest, RenewRequest},
+    write_requests::{
+        AbandonRequest, BreakLeaseRequest, CommitRequest, CreateDatedRequest, CreateRequest, LeasesRequest,
+        RenewRequest,
+    },
 };
 pub use super::client_master::Call;
 use super::{audit::AuditKind, client_reply::ClientReply};

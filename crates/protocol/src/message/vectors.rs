@@ -17,9 +17,9 @@ use super::{
     audit::{AuditHead, AuditQuestion, AuditReply},
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created,
-        DriverKey, Entry, EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, ListPage,
-        Located, NodeState, NodeStatus, QuotaOf, QuotaPage, QuotaStatus, SiteLink, Source, SpeNode, StageRecord,
-        TrashItem, TrashKey, TrashPage, Usage,
+        DriverKey, Entry, EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, LeasePage,
+        ListPage, Located, NodeState, NodeStatus, OpenLease, QuotaOf, QuotaPage, QuotaStatus, SiteLink, Source,
+        SpeNode, StageRecord, TrashItem, TrashKey, TrashPage, Usage,
     },
     cluster::{
         DrainRequest, Membership, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb,
@@ -46,14 +46,14 @@ use crate::{
     message::{
         client_master::PolicyStatus,
         request::{
-            AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
-            DetachJobRequest, DismissRequest, EmptyTrashRequest, FinishRebuildRequest, ForgetNodeRequest,
-            GetAclRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest, LocateRequest,
-            LogoutRequest, MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest,
-            QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest, RenewRequest,
-            ReportJobRequest, RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
-            TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
-            WorkRequest,
+            AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest,
+            CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest,
+            FinishRebuildRequest, ForgetNodeRequest, GetAclRequest, HealthRequest, ImportRequest, JobRequest,
+            JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest,
+            MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest,
+            RecoverRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RequestId, RestoreRequest,
+            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest,
+            VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
         },
     },
     sandbox::SandboxLayer,
@@ -158,6 +158,10 @@ fn the_requests_of_a_client_have_their_bytes() {
     });
     compare!(vectors, ClientRequest {
         "create": ClientRequest::Create(_) => ClientRequest::Create(create.clone()),
+        "create-dated": ClientRequest::CreateDated(_) => ClientRequest::CreateDated(CreateDatedRequest {
+            create: create.clone(),
+            modified_unix_millis: 1_600_000_000_123,
+        }),
         "renew": ClientRequest::Renew(_) => ClientRequest::Renew(RenewRequest(LeaseId(5))),
         "commit": ClientRequest::Commit(_) =>
             ClientRequest::Commit(CommitRequest { lease: LeaseId(5), bytes: 1_000_000, digest: digest() }),
@@ -215,6 +219,8 @@ fn the_requests_of_a_client_have_their_bytes() {
         }),
         "work": ClientRequest::Work(_) => ClientRequest::Work(WorkRequest { after: Some(node()) }),
         "metrics": ClientRequest::Metrics(_) => ClientRequest::Metrics(MetricsRequest { of: MetricsSource::Node(node()) }),
+        "leases": ClientRequest::Leases(_) => ClientRequest::Leases(LeasesRequest { all_users: true, after: Some(path()) }),
+        "break-lease": ClientRequest::BreakLease(_) => ClientRequest::BreakLease(BreakLeaseRequest(path())),
     });
     compare!(vectors, RebuildRequest {
         "status": RebuildRequest::Status(_) => RebuildRequest::Status(RebuildStatusRequest { after: None }),
@@ -318,6 +324,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "history": ClientReply::History(_) => ClientReply::History(history::history()),
         "work": ClientReply::Work(_) => ClientReply::Work(work::page()),
         "metrics": ClientReply::Metrics(_) => ClientReply::Metrics("# EOF\n".into()),
+        "leases": ClientReply::Leases(_) => ClientReply::Leases(LeasePage { leases: vec![open_lease()], more: false }),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,
@@ -620,6 +627,18 @@ fn policy() -> Policy {
 
 fn trash_key() -> TrashKey {
     TrashKey { removed_unix_millis: 1_700_000_000_000, file: FileId(11) }
+}
+
+fn open_lease() -> OpenLease {
+    OpenLease {
+        path: path(),
+        user: user(),
+        job: Some(JobId(3)),
+        node: node(),
+        received_bytes: 1 << 20,
+        expected_bytes: 1 << 21,
+        seconds_left: 60,
+    }
 }
 
 fn trash_item() -> TrashItem {

@@ -82,7 +82,8 @@ pub struct SliceHeader {
     pub version: Version,
     /// Who owns it.
     pub owner: UserName,
-    /// When the master allowed this version to be written, in milliseconds since the Unix epoch.
+    /// When its content was last changed, in milliseconds since the Unix epoch. It is when the master allowed this
+    /// version to be written, unless the client gave an earlier date.
     pub modified_unix_millis: u64,
     /// Copies wanted in the whole cloud, where the file itself says so; 0: as its folders say.
     pub copies: u8,

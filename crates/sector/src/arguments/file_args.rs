@@ -139,6 +139,36 @@ pub(crate) struct Cp {
 }
 
 #[derive(Clone, Debug, Args)]
+pub(crate) struct SyncFolders {
+    /// Remove from DST what SRC lacks, once all else went well; in the cloud it goes to the trash
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// Only print what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Only what a glob like this matches, relative to SRC
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) include: Vec<String>,
+    /// Nothing that a glob like this matches: it neither goes nor is removed
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// Compare digests also where length and time are alike
+    #[arg(long)]
+    pub(crate) checksum: bool,
+    /// Remove also where SRC has no file, or is not there
+    #[arg(long, requires = "delete")]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) transfer_limit: TransferLimitArguments,
+    /// The folder that is read; `sector://PATH` in the cloud
+    #[arg(value_name = "SRC")]
+    pub(crate) from: String,
+    /// The folder that becomes equal; `sector://PATH` in the cloud
+    #[arg(value_name = "DST")]
+    pub(crate) to: String,
+}
+
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Rm {
     /// Folders too, with all that they hold
     #[arg(short, long)]
@@ -185,6 +215,24 @@ pub(crate) enum TrashCommand {
     /// The master's clock is right although it jumped: trash and lifetimes end by time again (administrators)
     #[command(after_help = "Example: sector trash confirm-clock")]
     ConfirmClock,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum LeaseCommand {
+    /// The writes that are under way, by path
+    #[command(after_help = "Example: sector lease list --all-users")]
+    List {
+        /// Of all users (administrators)
+        #[arg(long)]
+        all_users: bool,
+    },
+    /// End the write of a path, so that someone else may write there; what was written is removed
+    #[command(after_help = "Example: sector lease break /logs/today.log")]
+    Break {
+        /// What is being written
+        #[arg(value_parser = cloud_path)]
+        path: String,
+    },
 }
 
 #[derive(Clone, Debug, Subcommand)]

@@ -30,7 +30,8 @@ pub(crate) use cloud_args::{
     Rebalance, Rebuild, RemoveNode, Role, TopologyVerb, Up,
 };
 pub(crate) use file_args::{
-    Cat, Check, Cp, Get, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
+    Cat, Check, Cp, Get, LeaseCommand, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, SyncFolders,
+    TrashCommand,
 };
 pub(crate) use job_args::{Index, JobArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
@@ -137,12 +138,20 @@ pub(crate) enum Command {
         after_help = "Example: sector cp -r /a /b   (to another cloud: sector cp -r --to-profile other.toml /a /b)"
     )]
     Cp(Cp),
+    /// Make a folder equal to another, in or out of the cloud
+    #[command(
+        after_help = "Example: sector sync --delete --exclude '*.tmp' logs sector://logs   (--dry-run shows what it would do)"
+    )]
+    Sync(SyncFolders),
     /// Remove files, or folders with -r: to the trash, or with --now for good
     #[command(after_help = "Example: sector rm -r /tmp")]
     Rm(Rm),
     /// What was removed and can be restored
     #[command(subcommand, after_help = "Example: sector trash restore /a/x.dat")]
     Trash(TrashCommand),
+    /// Who is writing what, and how to end it
+    #[command(subcommand, after_help = "Example: sector lease list --all-users")]
+    Lease(LeaseCommand),
     /// What is wished for a file, or for all below a folder
     #[command(subcommand, after_help = "Example: sector policy set /sdss copies=2 sites=jhu,uic")]
     Policy(PolicyCommand),
@@ -275,8 +284,8 @@ mod tests {
             "files",
             "Files and folders",
             &[
-                "put", "get", "cat", "ls", "tree", "find", "du", "stat", "check", "mkdir", "mv", "cp", "rm", "trash",
-                "import",
+                "put", "get", "cat", "ls", "tree", "find", "du", "stat", "check", "mkdir", "mv", "cp", "sync", "rm",
+                "trash", "lease", "import",
             ],
         ),
         ("rights", "Policies, rights and quotas", &["policy", "acl", "quota"]),

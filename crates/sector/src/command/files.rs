@@ -77,14 +77,19 @@ pub(crate) async fn upload_all(
     global: &Global,
 ) -> Result<(), Failure> {
     let left_out = plan.left_out().to_vec();
-    for item in &left_out {
-        let why = if item.is_symlink() { "it is a link; -L follows links" } else { "it is no ordinary file" };
-        say!("sector: `{}` is left out: {why}", terminal::sanitize(&item.display().to_string()));
-    }
+    say_left_out(&left_out, "it is a link; -L follows links");
     let shown = ShownTransfer::start(what, plan.files().len(), plan.bytes(), cloud, global);
     let observer = shown.observer(transfer::failure);
     let outcome = tree::upload(cloud, plan, options, &observer).await;
     shown.finish(&outcome, &left_out, transfer::failure)
+}
+
+/// Names what does not go.
+pub(crate) fn say_left_out(left_out: &[PathBuf], of_link: &str) {
+    for item in left_out {
+        let why = if item.is_symlink() { of_link } else { "it is no ordinary file" };
+        say!("sector: `{}` is left out: {why}", terminal::sanitize(&item.display().to_string()));
+    }
 }
 
 fn bytes_of(entry: &Entry) -> u64 {

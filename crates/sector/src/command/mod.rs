@@ -17,6 +17,7 @@ mod index;
 mod inspect;
 pub(crate) mod jobs;
 mod known_names;
+mod lease;
 mod listing;
 mod login;
 mod metrics;
@@ -31,6 +32,7 @@ mod remove;
 mod room;
 mod segments;
 mod sessions;
+mod sync;
 mod topology;
 mod transfer;
 mod transfer_limit;
@@ -138,8 +140,14 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Mkdir(mkdir) => folders::mkdir(cloud, mkdir).await,
         Command::Mv(mv) => folders::mv(cloud, &mv, global).await,
         Command::Cp(cp) => folders::cp(&transfer_limit::throttled(cloud, &cp.transfer_limit)?, cp, global).await,
+        Command::Sync(asked) => {
+            let cloud = transfer_limit::throttled(cloud, &asked.transfer_limit)?;
+            // By value, it would take up the stack of every command.
+            Box::pin(sync::sync(&cloud, asked, global)).await
+        }
         Command::Rm(rm) => remove::rm(cloud, &rm, global).await,
         Command::Trash(trash) => trash::run(cloud, trash, global).await,
+        Command::Lease(lease) => lease::run(cloud, lease, global).await,
         Command::Policy(policy) => policy::run(cloud, policy, global).await,
         Command::Acl(acl) => acl::run(cloud, acl, global).await,
         Command::Quota(quota) => quota::run(cloud, quota, global).await,

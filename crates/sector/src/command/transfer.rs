@@ -26,6 +26,8 @@ pub(crate) struct ShownTransfer {
     what: &'static str,
     meter: Arc<Meter>,
     begun: Instant,
+    /// Files that were removed at the destination, where the command removes any.
+    deleted: Option<usize>,
     is_quiet: bool,
     is_json: bool,
 }
@@ -34,7 +36,7 @@ impl ShownTransfer {
     /// Begins to show the transfer of so many files and bytes.
     pub(crate) fn start(what: &'static str, files: usize, bytes: u64, cloud: &Client, global: &Global) -> Self {
         let meter = Arc::new(Meter::start(what, bytes, global).of(cloud).counting(files));
-        Self { what, meter, begun: Instant::now(), is_quiet: global.quiet, is_json: global.json }
+        Self { what, meter, begun: Instant::now(), deleted: None, is_quiet: global.quiet, is_json: global.json }
     }
 
     /// Shows files and bytes, and prints each failure in the words of `failure_of`.
@@ -45,6 +47,11 @@ impl ShownTransfer {
             TreeEvent::Failed(failed) => say!("sector: {}", sanitize(&failure_of(failed).message)),
             TreeEvent::Done(_) => meter.add_file(),
         })
+    }
+
+    /// Says also how many files were removed.
+    pub(crate) fn deleting(self, files: usize) -> Self {
+        Self { deleted: Some(files), ..self }
     }
 
     /// Says what became of all, and how the command ends: the first failure decides the exit code.
@@ -60,6 +67,7 @@ impl ShownTransfer {
             files: outcome.files.len(),
             bytes: outcome.bytes(),
             skipped: outcome.skipped(),
+            deleted: self.deleted,
             kept_bytes: outcome.kept_bytes,
             seconds: self.begun.elapsed().as_secs_f64(),
             failed: failures.iter().map(Failure::view).collect(),
@@ -93,13 +101,16 @@ impl ShownTransfer {
     }
 }
 
-/// The files and bytes of a transfer as JSON (contract: `put`, `get`, `cp`).
+/// The files and bytes of a transfer as JSON (contract: `put`, `get`, `cp`, `sync`).
 #[derive(Debug, Default, Serialize)]
 struct TransferView {
     /// Files in place, those among them that were there before, and their bytes.
     files: usize,
     bytes: u64,
     skipped: usize,
+    /// Only of `sync`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted: Option<usize>,
     /// Bytes that an earlier call had brought.
     kept_bytes: u64,
     seconds: f64,
@@ -111,7 +122,8 @@ impl TransferView {
     /// `passed_bytes` are those that passed now.
     fn message(&self, passed_bytes: u64) -> String {
         let mut text = format!("{}, {}", show::count(self.files, "file"), size(self.bytes));
-        for (count, what) in [(self.skipped, "skipped"), (self.failed.len(), "failed")] {
+        let counts = [(self.skipped, "skipped"), (self.deleted.unwrap_or(0), "deleted"), (self.failed.len(), "failed")];
+        for (count, what) in counts {
             if count > 0 {
                 text += &format!(", {count} {what}");
             }
@@ -130,6 +142,11 @@ impl TransferView {
 /// A failure in the client's own words.
 pub(crate) fn failure(failed: &FailedFile) -> Failure {
     Failure::from(&failed.error)
+}
+
+/// The same, with the source that it is about.
+pub(crate) fn failure_about(failed: &FailedFile) -> Failure {
+    about(failed, failure(failed))
 }
 
 /// A failure with the source that it is about.
@@ -172,6 +189,8 @@ mod tests {
         assert_eq!(sums.message(2 << 20), "3 files, 3.0 MiB, 2.0 s, 1.0 MiB/s");
         (sums.skipped, sums.kept_bytes) = (1, 1 << 20);
         assert_eq!(sums.message(0), "3 files, 3.0 MiB, 1 skipped, 1.0 MiB had arrived before, 2.0 s");
+        (sums.kept_bytes, sums.deleted) = (0, Some(2));
+        assert_eq!(sums.message(0), "3 files, 3.0 MiB, 1 skipped, 2 deleted, 2.0 s");
         sums = TransferView { files: 1, bytes: 5, ..TransferView::default() };
         assert_eq!(sums.message(5), "1 file, 5 B, 0.0 s");
     }

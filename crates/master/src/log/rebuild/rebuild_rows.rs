@@ -37,6 +37,7 @@ pub(super) struct RebuildRows {
     pub(super) local_change_incarnations: BTreeMap<Vec<u8>, u64>,
     pub(super) not_in_mirror: BTreeSet<SliceId>,
     pub(super) was_archived: BTreeSet<SliceId>,
+    pub(super) overtaken: BTreeSet<SliceId>,
     pub(super) fork: Option<Fork>,
     pub(super) forks: Vec<Fork>,
     pub(super) incarnations: Vec<Incarnation>,
@@ -88,6 +89,7 @@ impl RebuildRows {
             Some((&LOCAL_SLICE, slice)) => drop(self.local_changes.slices.insert(slice_in(slice, row)?)),
             Some((&NOT_IN_MIRROR, slice)) => drop(self.not_in_mirror.insert(slice_in(slice, row)?)),
             Some((&ARCHIVED, slice)) => drop(self.was_archived.insert(slice_in(slice, row)?)),
+            Some((&OVERTAKEN, slice)) => drop(self.overtaken.insert(slice_in(slice, row)?)),
             Some((&OLD_LOCAL_FOLDER, path)) => {
                 let (path, owner) = (path_of(path).ok_or_else(|| damaged_row(row))?, value_of(row)?);
                 self.local_changes.folders.insert(path, LocalFolder { owner, acl: None });
@@ -325,6 +327,16 @@ pub(crate) fn remove_archived_row(slice: SliceId) -> RowChange {
     remove_journal_row(local_change_key(ARCHIVED, &slice.0.to_be_bytes()))
 }
 
+/// The row of a slice that is being written while one with a newer version was published.
+pub(crate) fn overtaken_row(slice: SliceId) -> RowChange {
+    set(JOURNAL_TABLE, local_change_key(OVERTAKEN, &slice.0.to_be_bytes()), &())
+}
+
+/// Removes that row.
+pub(crate) fn remove_overtaken_row(slice: SliceId) -> RowChange {
+    remove_journal_row(local_change_key(OVERTAKEN, &slice.0.to_be_bytes()))
+}
+
 /// The row that records which journal this one was.
 pub(crate) fn fork_row(fork: &Fork) -> RowChange {
     set(JOURNAL_TABLE, FORK_KEY.to_vec(), fork)
@@ -394,6 +406,8 @@ const LOCAL_INCARNATION: u8 = 0x08;
 const ARCHIVED: u8 = 0x09;
 /// First byte of the key of a node whose membership an operator set before a rebuild began.
 pub(crate) const LOCAL_MEMBERSHIP: u8 = 0x0a;
+/// With the bytes of a slice that is being written while one with a newer version was published.
+const OVERTAKEN: u8 = 0x0b;
 /// The row that records where the lives began that have not heard all nodes.
 const INCARNATIONS_KEY: &[u8] = b"lives";
 /// The row that records in which lives the line may have forked, after the first of them.

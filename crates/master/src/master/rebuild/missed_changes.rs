@@ -24,13 +24,14 @@ impl Master {
         if self.log.rebuild.absent.is_empty() {
             return;
         }
-        let (mut unread, mut seen) = (vec![entry], 0);
-        while let Some(entry) = unread.pop().filter(|_| seen < OUTDATED_MAX) {
-            seen += 1;
-            unread.extend(self.catalog.names().children_after(entry, None, OUTDATED_MAX));
+        let absent: Vec<_> = self.log.rebuild.absent.iter().cloned().collect();
+        let (mut unread, mut room) = (vec![entry], OUTDATED_MAX);
+        while let Some(entry) = unread.pop() {
+            let children = self.catalog.names().children_after(entry, None, room);
+            room -= children.len();
+            unread.extend(children);
             if let Some(slice) = self.catalog.names().slice_of(entry) {
-                let absent: Vec<_> = self.log.rebuild.absent.iter().cloned().collect();
-                changes.extend(absent.into_iter().filter_map(|id| self.note_missed_by(&id, slice)));
+                changes.extend(absent.iter().filter_map(|id| self.note_missed_by(id, slice)));
             }
         }
     }

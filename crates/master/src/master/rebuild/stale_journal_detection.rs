@@ -71,7 +71,10 @@ impl Master {
         self.log.rebuild.decided = DecidedSlices::default();
         let up: Vec<_> = self.fleet.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
         self.replicas.sweeps.extend(up.into_iter().map(|key| Sweep::Node(key, 0)));
-        self.forget_incarnations()
+        let overtaken = std::mem::take(&mut self.log.rebuild.overtaken);
+        let mut changes = self.forget_incarnations();
+        changes.extend(overtaken.into_iter().map(rebuild_rows::remove_overtaken_row));
+        changes
     }
 
     /// Whether a node's copy of this journal has a change that this line of its lives never counted.
@@ -93,13 +96,14 @@ impl Master {
 
     /// A slice of this journal stands at its path at a node, and has no name. A file is placed only after its commit
     /// was durable. So if this life knows nothing of it, and its version is newer than all that the journal had, the
-    /// journal has lost that commit.
+    /// journal has lost that commit. The same holds where the journal had it as being written.
     pub(crate) fn proves_lost_commit(&self, metadata: &SliceMetadata, state: HeldState) -> bool {
         let header = &metadata.header;
         state == HeldState::Placed
             && !self.log.rebuild.is_running()
             && header.journal == self.log.rebuild.id
-            && header.version > self.log.rebuild.version_at_start
+            && (header.version > self.log.rebuild.version_at_start
+                || self.log.rebuild.overtaken.contains(&header.slice))
             && !self.has_all_reports()
             && !self.log.rebuild.decided.is_full
             && !self.log.rebuild.decided.slices.contains(&header.slice)

@@ -17,7 +17,7 @@ use crate::{
     Master,
     actions::SessionCaller,
     fleet::nodes::NodeKey,
-    log::journal_writes::Effect,
+    log::{journal_writes::Effect, rebuild::rebuild_rows},
     master::replication::replication_monitor::CopyStart,
     replicas::replica_table::ReplicaState,
     writes::lease_table::{Lease, PendingCommit, PublishedLease, SyncedCopy},
@@ -195,6 +195,7 @@ impl Master {
         }
         self.replicas.queue.forget(lease.header.slice);
         self.reconcile_slice(now, lease.header.slice);
+        self.forget_overtaken(now, &lease);
         if let Some(commit) = lease.commit {
             self.reply(commit.caller, ClientReply::Refused(refusal));
         }
@@ -217,9 +218,16 @@ impl Master {
             Err(refusal) => {
                 tracing::debug!(slice = %lease.header.slice, %refusal, "a slice is not published");
                 self.reconcile_slice(now, lease.header.slice);
+                self.forget_overtaken(now, &lease);
                 self.reply_saved(commit.caller, ClientReply::Refused(refusal));
             }
         }
+    }
+
+    /// A write ended without being published.
+    fn forget_overtaken(&mut self, now: Now, lease: &Lease) {
+        let row = lease.is_overtaken.then(|| rebuild_rows::remove_overtaken_row(lease.header.slice));
+        self.save(now, row.into_iter().collect(), Vec::new());
     }
 
     fn put_written(&mut self, now: Now, lease: &Lease, written: SyncedCopy) -> Result<(), Refusal> {
@@ -247,8 +255,12 @@ impl Master {
             user: header.user.clone(),
         };
         let modified = header.modified_unix_millis;
-        let change = self.catalog.put_entry(now, &header.path, lease.parents, &header.owner, content, modified)?;
+        let mut change = self.catalog.put_entry(now, &header.path, lease.parents, &header.owner, content, modified)?;
         let Some(file) = change.entry else { return Ok(()) };
+        // Should the journal lose the end of an older one, its version alone would not show that.
+        let overtaken = self.writes.leases.overtake(header.version);
+        change.rows.extend(overtaken.into_iter().map(rebuild_rows::overtaken_row));
+        change.rows.extend(lease.is_overtaken.then(|| rebuild_rows::remove_overtaken_row(header.slice)));
         if let Some(key) = lease.resume {
             self.writes.partial_uploads.forget(&lease.by.user, key);
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use protocol::{
     LeaseId, Now, Reason, RecordFraming, Refusal, SectorPath, SliceHeader, SliceId, limits,
     message::{
-        client_master::{ClientReply, Condition, CreateRequest, Created, Source},
+        client_master::{ClientReply, Condition, CreateRequest, Created, LeasePage, OpenLease, Source},
         master_security::UserRights,
         request::Need,
     },
@@ -21,12 +21,14 @@ use crate::{
 };
 
 impl Master {
-    /// Grants the right to write a path, and names the node to write to and those that get the bytes from it.
+    /// Grants the right to write a path, and names the node to write to and those that get the bytes from it. The client
+    /// may say when the file was changed.
     pub(crate) fn create(
         &mut self,
         now: Now,
         client: &ClientSession,
         request: CreateRequest,
+        modified_unix_millis: Option<u64>,
     ) -> Result<ClientReply, Refusal> {
         let (by, address) = (&client.rights, client.address);
         check_request(&request)?;
@@ -58,12 +60,13 @@ impl Master {
         let acl = there.and_then(|id| self.catalog.names().own_acl(id)).cloned();
         let own_copies = there.and_then(|id| self.catalog.names().content(id)).map_or(0, |content| content.copies);
         let more = self.catalog.check_quotas_of_write(path, &owner, bytes, &self.writes.leases)?;
+        let version = self.catalog.next_version(now);
         let header = SliceHeader {
             slice: SliceId(self.rng.u128(..)),
             path: request.path,
-            version: self.catalog.next_version(now),
+            version,
             owner,
-            modified_unix_millis: self.catalog.clock().date(now),
+            modified_unix_millis: self.catalog.date_of_write(now, version, modified_unix_millis),
             copies: request.copies.unwrap_or(own_copies),
             records: request.records,
             user: request.user,
@@ -113,6 +116,7 @@ impl Master {
             expires_at: now.monotonic + limits::LEASE_LIFE,
             stored: BTreeMap::new(),
             commit: None,
+            is_overtaken: false,
         });
         tracing::debug!(%slice, lease = %id, node = %target.node, "a write may begin");
         Ok(ClientReply::Created(Created { lease: id, slice, target, chain, base_bytes }))
@@ -133,6 +137,38 @@ impl Master {
     pub(crate) fn abandon(&mut self, now: Now, by: &UserRights, id: LeaseId) -> Result<ClientReply, Refusal> {
         self.own_lease(by, id)?;
         self.abort_lease(now, id);
+        Ok(ClientReply::Done)
+    }
+
+    /// The open leases of a user, or of all, after a path.
+    pub(crate) fn lease_list(
+        &self,
+        now: Now,
+        by: &UserRights,
+        all_users: bool,
+        after: Option<&SectorPath>,
+    ) -> ClientReply {
+        let of_user = |lease: &&Lease| all_users || lease.by.user == by.user;
+        let mut rest = self.writes.leases.after(after).filter(of_user);
+        let leases = rest.by_ref().take(LEASES_SHOWN).map(|lease| OpenLease {
+            path: lease.header.path.clone(),
+            user: lease.by.user.clone(),
+            job: lease.drives,
+            node: self.fleet.nodes.get(lease.target).id.clone(),
+            received_bytes: lease.received_bytes.get(&lease.target).copied().unwrap_or(0),
+            expected_bytes: lease.bytes_promised,
+            seconds_left: lease.seconds_left(now),
+        });
+        ClientReply::Leases(LeasePage { leases: leases.collect(), more: rest.next().is_some() })
+    }
+
+    /// Ends the lease on a path: what was written under it is removed, and others may write there.
+    pub(crate) fn break_lease(&mut self, now: Now, by: &UserRights, path: &SectorPath) -> Result<ClientReply, Refusal> {
+        let lease = self.writes.leases.of_path(path).filter(|lease| acts_for(by, &lease.by.user)).ok_or_else(|| {
+            Refusal::new(Reason::NotFound, format!("nobody writes `{path}` now, or it is not yours to end"))
+        })?;
+        let (id, message) = (lease.id, format!("{} has ended this write of `{path}`", by.user));
+        self.abort_lease_with(now, id, Refusal::new(Reason::LeaseEnded, message));
         Ok(ClientReply::Done)
     }
 
@@ -184,6 +220,9 @@ impl Master {
         }
     }
 }
+
+/// Leases on a page of the list.
+const LEASES_SHOWN: usize = 500;
 
 /// Refuses requests that make no sense whatever the names are.
 fn check_request(request: &CreateRequest) -> Result<(), Refusal> {

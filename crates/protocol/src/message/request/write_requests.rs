@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{Need, Properties, TypedRequest, answered_by};
 use crate::{
     Digest, LeaseId, NodeId, RecordFraming, ResumeKey, SectorPath,
-    message::client_reply::{ClientReply, Condition, Created, Entry},
+    message::{
+        audit::AuditKind,
+        client_reply::{ClientReply, Condition, Created, Entry, LeasePage},
+    },
 };
 
 /// Begin to write a file, or to append to one.
@@ -49,6 +52,24 @@ impl TypedRequest for CreateRequest {
             .refused_as("write", &self.path)
             .without_names()
             .repeatable_if(self.resume.is_some())
+    }
+}
+
+/// Begin to write a file that has a date already: it was changed then, elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateDatedRequest {
+    /// What to write.
+    pub create: CreateRequest,
+    /// When it was last changed, in milliseconds since the Unix epoch. The file gets this date, or the master's present
+    /// one if that is earlier. Versions do not follow from it.
+    pub modified_unix_millis: u64,
+}
+
+impl TypedRequest for CreateDatedRequest {
+    answered_by!(Created, ClientReply::Created(created) => created);
+
+    fn properties(&self) -> Properties<'_> {
+        self.create.properties()
     }
 }
 
@@ -98,5 +119,43 @@ impl TypedRequest for AbandonRequest {
 
     fn properties(&self) -> Properties<'_> {
         Properties::new("abandon", Need::Holder).during_rebuild().refused_as("write", "")
+    }
+}
+
+/// The open leases, by path, a page at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeasesRequest {
+    /// Of all users; only administrators may.
+    pub all_users: bool,
+    /// Only those after this path (the last of the previous page).
+    pub after: Option<SectorPath>,
+}
+
+impl TypedRequest for LeasesRequest {
+    answered_by!(LeasePage, ClientReply::Leases(page) => page);
+
+    fn properties(&self) -> Properties<'_> {
+        let need = match self.all_users {
+            true => Need::Administrator("see the leases of all users"),
+            false => Need::Login,
+        };
+        Properties::new("leases", need).repeatable().during_rebuild().without_names().refused_as("look at leases", "")
+    }
+}
+
+/// End the lease on a path, so that someone else may write there. What was written under it is removed. Its holder may,
+/// and administrators.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BreakLeaseRequest(pub SectorPath);
+
+impl TypedRequest for BreakLeaseRequest {
+    answered_by!((), ClientReply::Done => ());
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("break lease", Need::Holder).during_rebuild().without_names().noted(
+            AuditKind::Admin,
+            "break the lease on",
+            &self.0,
+        )
     }
 }
