@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use protocol::{Policy, message::request::CreateDatedRequest};
+use protocol::{
+    Policy,
+    message::request::{ConfirmClockRequest, CreateDatedRequest},
+};
 
 use super::*;
 
