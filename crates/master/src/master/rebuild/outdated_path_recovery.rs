@@ -12,7 +12,12 @@ use crate::{
     Master,
     actions::{OUTDATED_TABLE, StoredRow},
     fleet::nodes::NodeKey,
-    log::rebuild::{mirror_read::mark_order, outdated_paths::NO_MARK, rebuild_rows, recency::Recency},
+    log::rebuild::{
+        mirror_read::mark_order,
+        outdated_paths::{NO_MARK, OutdatedPaths},
+        rebuild_rows,
+        recency::Recency,
+    },
 };
 
 impl Master {
@@ -52,8 +57,8 @@ impl Master {
         self.save(now, vec![row], Vec::new());
     }
 
-    /// Takes a copy's outdated paths during a rebuild. With `replaces`, the paths known so far are dropped, unless this
-    /// journal proved to be stale itself. Returns the slices for which something is new.
+    /// Takes a copy's outdated paths during a rebuild. With `replaces`, those known so far are dropped that it must know
+    /// better. Returns the slices for which something is new.
     pub(super) fn restore_outdated_paths(
         &mut self,
         stored: &[StoredRow],
@@ -62,9 +67,7 @@ impl Master {
         if !self.log.rebuild.is_running() {
             return (Vec::new(), Vec::new());
         }
-        let forgets = replaces && self.log.rebuild.fork.is_none();
-        let before = if forgets { std::mem::take(&mut self.log.rebuild.outdated_paths) } else { BTreeMap::new() };
-        let mut changes: Vec<_> = before.keys().map(|slice| rebuild_rows::remove_outdated_row(*slice)).collect();
+        let (before, mut changes) = if replaces { self.drop_superseded() } else { (BTreeMap::new(), Vec::new()) };
         let mut news = Vec::new();
         for row in stored.iter().filter(|row| row.table == OUTDATED_TABLE) {
             let Some((slice, said)) = rebuild_rows::parse_outdated(row) else { continue };
@@ -90,6 +93,30 @@ impl Master {
             changes.push(rebuild_rows::outdated_row(slice, known));
         }
         (changes, news)
+    }
+
+    /// Drops what the newest copy says itself, if it is still so; returns it, and the rows. Of a journal that proved to be
+    /// stale, that is what nodes had missed by then, unless the file was changed here since. What it says of their paths
+    /// holds: it was so when they came.
+    fn drop_superseded(&mut self) -> (BTreeMap<SliceId, OutdatedPaths>, Vec<RowChange>) {
+        let rebuild = &mut self.log.rebuild;
+        let (mut dropped, mut changes) = (BTreeMap::new(), Vec::new());
+        for (slice, mut gone) in std::mem::take(&mut rebuild.outdated_paths) {
+            if rebuild.fork.is_some() {
+                let is_changed_here = rebuild.local_changes.slices.contains(&slice);
+                let holds = |path: &SectorPath| !path.is_root() || is_changed_here;
+                let kept: OutdatedPaths = gone.extract_if(.., |(_, path), _| holds(path)).collect();
+                if !kept.is_empty() {
+                    changes.extend((!gone.is_empty()).then(|| rebuild_rows::outdated_row(slice, &kept)));
+                    rebuild.outdated_paths.insert(slice, kept);
+                }
+            }
+            if !rebuild.outdated_paths.contains_key(&slice) {
+                changes.push(rebuild_rows::remove_outdated_row(slice));
+            }
+            dropped.insert(slice, gone);
+        }
+        (dropped, changes)
     }
 
     /// Has nodes report again if they reported these slices before a copy mentioned them. These are slices that came

@@ -1,6 +1,6 @@
 //! Folders that nodes know as they were before: files stay with the folder in which they were written.
 
-use protocol::message::request::{QuotasRequest, RemoveRequest, RenameRequest, TrashRequest};
+use protocol::message::request::{QuotasRequest, RemoveRequest, RenameRequest, RestoreRequest, TrashRequest};
 
 use super::*;
 use crate::actions::OUTDATED_TABLE;
@@ -379,4 +379,34 @@ fn outdated_paths_that_an_old_journal_wrote_down_hold_when_it_proves_stale() {
     assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
     assert_eq!(bench.all_paths(), ["/g", "/last", "/later", "/other"]);
     assert_eq!(bench.conflicts(), []);
+}
+
+#[test]
+fn what_a_backup_wrote_down_as_missed_undoes_nothing_that_was_taken_back_later() {
+    let rename = |from: &str, to: &str| ClientRequest::Rename(RenameRequest { from: path(from), to: path(to) });
+    let remove = ClientRequest::Remove(RemoveRequest { path: path("/f"), recursive: false, now: false });
+    let restore = ClientRequest::Restore(RestoreRequest { path: path("/f"), to: None });
+    for (change, back) in [(remove, restore), (rename("/f", "/g"), rename("/g", "/f"))] {
+        for last in [0, 1, 2] {
+            let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+            let (_, mut order) = bench.put_at_two("/f");
+            bench.crash(&order[0]);
+            bench.crash(&order[1]);
+            bench.advance(seconds(12));
+            bench.ask("ann", change.clone());
+            bench.advance(seconds(3));
+            let backup = bench.rows.clone();
+            // The nodes have the file as it is now, so they have nothing to do when they come.
+            bench.ask("ann", back.clone());
+            bench.join_each(&[&order[0], &order[1]]);
+            bench.advance(seconds(3));
+            bench.bring_back(&backup);
+            order.rotate_left(last);
+            bench.come(&[&order[0], &order[1], &order[2]]);
+            bench.advance(seconds(5));
+            assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+            assert_eq!(bench.all_paths(), ["/f"], "{change:?} {order:?}");
+            assert_eq!(bench.conflicts(), [], "{change:?} {order:?}");
+        }
+    }
 }
