@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, rc::Rc};
 
 use ::node::rules::{CopyOrder, NodeCompletion};
 use protocol::{
-    NodeId, Reason, Refusal, SliceId, SliceMetadata,
+    NodeId, Reason, Refusal, SectorPath, SliceId, SliceMetadata,
     message::{
         client_master::Source,
         spe::{BucketId, SpeRequest},
@@ -369,8 +369,9 @@ impl Process {
             SpeRequest::Publish { bucket, ticket } => {
                 let metadata = match self.may_write(env, by, &ticket) {
                     Ok(grant) => {
+                        // Before its bytes are synced: a slice that a power cut leaves in staging counts as well.
+                        self.note_part(env, bucket, &grant.header.path);
                         let metadata = self.buckets.publish(bucket, grant.header, &self.store, &self.disks)?;
-                        self.note_part(env, bucket, &metadata);
                         self.used.add(env.now, metadata.header.slice, grant.until_unix_millis);
                         self.rules.handle_completion(env.now, NodeCompletion::Stored(metadata.clone()));
                         metadata
@@ -389,8 +390,8 @@ impl Process {
     }
 
     /// The content of a bucket that becomes a file, and its possible paths.
-    fn note_part(&mut self, env: &mut Environment, bucket: BucketId, metadata: &SliceMetadata) {
-        let Some(places) = env.model.publishing.get(&metadata.header.path).cloned() else { return };
+    fn note_part(&mut self, env: &mut Environment, bucket: BucketId, path: &SectorPath) {
+        let Some(places) = env.model.publishing.get(path).cloned() else { return };
         let content = env.model.contents.add(self.buckets.bytes(bucket));
         env.model.attempted.extend(places.into_iter().map(|place| (place, content)));
     }
