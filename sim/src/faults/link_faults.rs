@@ -75,7 +75,7 @@ impl Cloud {
             let ahead_millis = self.env.clock_ahead(who).saturating_add(millis);
             self.env.set_clock(who, ahead_millis);
             if who == Participant::Master {
-                self.env.model.attributes.trash.note_clock(ahead_millis);
+                self.env.model.note_clock(ahead_millis);
                 self.faults.clock_ahead_max_millis = self.faults.clock_ahead_max_millis.max(ahead_millis);
             }
         }

@@ -135,12 +135,22 @@ impl Model {
     /// if a trash is emptied soon, a copy at a node that was away may be gone for good.
     pub(crate) fn release_restored(&mut self, kept_until: std::time::Duration) {
         let (Some(recovered), estate) = (&mut self.recovered, &self.attributes) else { return };
-        let regions = &self.regions;
-        recovered.release(estate.trash.lasts, |at, content| {
+        let (regions, lasts) = (&self.regions, estate.trash.keeps_all());
+        recovered.release(lasts, |at, content| {
             let region = regions.iter().find(|region| at.is_within(&region.root));
             let was_there = |region: &Region| region.seen_since(kept_until).all(|tree| tree.file(at) == Some(content));
-            estate.trash.had(at, content) && (!estate.trash.lasts || !region.is_some_and(was_there))
+            estate.trash.had(at, content) && (!lasts || !region.is_some_and(was_there))
         });
+    }
+
+    /// The master's wall clock is this many milliseconds ahead. By such a time days may have passed, and with them the
+    /// time of entries that are in the trash again.
+    pub(crate) fn note_clock(&mut self, ahead_millis: i64) {
+        let trash = &mut self.attributes.trash;
+        trash.note_clock(ahead_millis);
+        if let Some(recovered) = self.recovered.as_mut().filter(|_| !trash.keeps_all()) {
+            recovered.release(false, |at, content| trash.had(at, content));
+        }
     }
 
     /// The outcome of a restore from the trash. If the master has lost its journal since, the entry may be in the trash
@@ -148,7 +158,7 @@ impl Model {
     pub(crate) fn outcome_of_restore(&self, change: &Change, outcome: Outcome) -> Outcome {
         let is_of_lost = self.recovered.as_ref().is_some_and(|recovered| !recovered.has_begun(change));
         match outcome {
-            Outcome::Done if is_of_lost && !self.attributes.trash.lasts => Outcome::Unknown,
+            Outcome::Done if is_of_lost && !self.attributes.trash.keeps_all() => Outcome::Unknown,
             outcome => outcome,
         }
     }

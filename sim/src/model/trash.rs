@@ -140,6 +140,11 @@ impl TrashModel {
         }
     }
 
+    /// Whether what is in it stays until the end of the run: also after a clock that went far ahead was believed.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.lasts && !self.is_long()
+    }
+
     fn is_long(&self) -> bool {
         self.clock_millis.1 - self.clock_millis.0 > LONG_MILLIS
     }
