@@ -75,6 +75,11 @@ impl Lineage {
         self.journals.entry(id).or_default().add(Ranges(vec![(last, last)]));
     }
 
+    /// Whether this is the journal, or one that it came from.
+    pub(crate) fn knows(&self, journal: JournalId) -> bool {
+        self.journals.contains_key(&journal)
+    }
+
     /// Whether this journal covers a change of some journal; `last` is what the present journal, `id`, counted last.
     pub(crate) fn contains(&self, id: JournalId, last: u64, journal: JournalId, sequence: u64) -> bool {
         let Some(ranges) = self.journals.get(&journal) else { return false };

@@ -188,7 +188,7 @@ impl Master {
             self.catalog.raise_version(metadata.header.version);
         }
         let held_state = state;
-        if self.proves_lost_commit(&metadata, state) {
+        if self.proves_lost_commit(key, &metadata, state) {
             return self.mark_journal_stale(now, key, 0, false);
         }
         let state = match state {

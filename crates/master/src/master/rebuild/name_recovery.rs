@@ -348,7 +348,8 @@ impl Master {
         let of_holders = holders.filter_map(|replica| known(replica.node)).max();
         // Trash entries known only from an older copy, or a sidecar, are pinned too; this copy knows nothing of them.
         let names_it = self.is_pinned(file) && !self.log.rebuild.not_in_mirror.contains(&slice);
-        let of_copy = self.log.rebuild.restored_mirror.as_ref().filter(|_| names_it).map(|(_, mark)| self.mark_recency(mark));
+        let of_copy =
+            self.log.rebuild.restored_mirror.as_ref().filter(|_| names_it).map(|(_, mark)| self.mark_recency(mark));
         of_holders.max(self.log.rebuild.renamed.get(&slice).copied()).max(of_copy).unwrap_or(Recency::NONE)
     }
 

@@ -96,12 +96,16 @@ impl Master {
 
     /// A slice of this journal stands at its path at a node, and has no name. A file is placed only after its commit
     /// was durable. So if this life knows nothing of it, and its version is newer than all that the journal had, the
-    /// journal has lost that commit. The same holds where the journal had it as being written.
-    pub(crate) fn proves_lost_commit(&self, metadata: &SliceMetadata, state: HeldState) -> bool {
+    /// journal has lost that commit. The same holds where the journal had it as being written. A slice of a
+    /// journal that this one does not know shows it too, at a node that it does know: that journal came later.
+    pub(crate) fn proves_lost_commit(&self, key: NodeKey, metadata: &SliceMetadata, state: HeldState) -> bool {
         let header = &metadata.header;
+        let is_known_node = || self.log.rebuild.unreported_nodes.contains(&self.fleet.nodes.get(key).id);
+        let is_of_successor =
+            || header.journal != JournalId(0) && !self.log.lineage.knows(header.journal) && is_known_node();
         state == HeldState::Placed
             && !self.log.rebuild.is_running()
-            && header.journal == self.log.rebuild.id
+            && (header.journal == self.log.rebuild.id || is_of_successor())
             && (header.version > self.log.rebuild.version_at_start
                 || self.log.rebuild.overtaken.contains(&header.slice))
             && !self.has_all_reports()

@@ -75,3 +75,29 @@ fn a_write_that_was_overtaken_and_given_up_leaves_no_row() {
     bench.done("ann", ClientRequest::Abandon(AbandonRequest(older.lease)));
     assert_eq!(count(&bench), 0);
 }
+
+#[test]
+fn a_file_of_a_later_journal_at_a_known_node_without_rows_shows_that_the_journal_is_old() {
+    for first in ["n1", "n2"] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+        bench.put("ann", create("/f"), 1);
+        bench.advance(seconds(3));
+        bench.lose_journal(0);
+        bench.join_each(&["n1", "n2"]);
+        bench.advance(seconds(3));
+        assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+        let backup = bench.rows.clone();
+        bench.lose_journal(0);
+        bench.join_each(&["n1", "n2"]);
+        bench.advance(seconds(3));
+        bench.put("ann", create("/f"), 2);
+        bench.advance(seconds(3));
+        bench.bring_back(&backup);
+        // It shows nothing but the file: the disk with its rows is gone.
+        bench.node_mut(first).mirror = None;
+        bench.come(&[first, if first == "n1" { "n2" } else { "n1" }]);
+        bench.advance(seconds(5));
+        assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+        assert_eq!(content(&bench.stat("/f").entry).bytes, 2, "{first}");
+    }
+}
