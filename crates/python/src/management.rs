@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use client::{
-    AclStatus, Client, Policy, PolicyStatus, Profile, QuotaOf, TrashItem,
+    Acl, AclStatus, Client, Policy, PolicyStatus, Profile, QuotaOf, TrashItem, UserName,
     file::check::{CheckResult, CheckedCopy},
     job::JobId,
 };
@@ -63,7 +63,7 @@ pub(crate) fn set_acl<'py>(
     acl: Option<&str>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let path = parse(path)?;
-    let acl = acl.map(|text| text.parse().map_err(|why| PyValueError::new_err(why.to_string()))).transpose()?;
+    let acl = acl.map(|text| text.parse::<Acl>().map_err(|why| PyValueError::new_err(why.to_string()))).transpose()?;
     session.call(py, false, async move |cloud: Client| {
         let status = match acl {
             Some(acl) => cloud.set_acl(&path, acl).await?,
@@ -126,7 +126,7 @@ pub(crate) fn set_quota<'py>(
     bytes: Option<u64>,
     files: Option<u64>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let user = user.parse().map_err(|why| PyValueError::new_err(why.to_string()))?;
+    let user = user.parse::<UserName>().map_err(|why| PyValueError::new_err(why.to_string()))?;
     session.call(py, false, async move |cloud: Client| Ok(cloud.set_quota(&user, bytes, files).await?))
 }
 
