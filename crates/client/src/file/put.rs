@@ -71,9 +71,9 @@ impl Client {
         self.attempt_write(UploadSource::Stream(from), request, None, &RetryContext::default(), progress).await
     }
 
-    /// [`put`](Self::put) of a local file, with the date of its last change; tries again when a connection or a node fails. Each attempt continues after
-    /// the bytes that arrived before, as long as their node keeps them (an hour) and the file is the same one. This
-    /// includes attempts of a later call with the same file and path.
+    /// [`put`](Self::put) of a local file, with the date of its last change. It tries again when a connection or a node
+    /// fails. Each attempt continues after the bytes that arrived before, as long as their node keeps them (an hour) and
+    /// the file is the same one. This includes attempts of a later call with the same file and path.
     ///
     /// # Errors
     /// As `put`. `Refused` also if another call puts the same file to the same path and takes over.

@@ -34,9 +34,18 @@ impl PathFilter {
 
     /// Whether a path is selected. A folder is meant by itself, without what it holds.
     pub(super) fn selects(&self, relative: &Path, is_folder: bool) -> bool {
-        let matches = |globs: &[PathGlob]| globs.iter().any(|glob| glob.covers(relative, is_folder));
-        !matches(&self.excludes) && (self.includes.is_empty() || matches(&self.includes))
+        let is_included = || self.includes.is_empty() || covers(&self.includes, relative, is_folder);
+        !self.excludes(relative, is_folder) && is_included()
     }
+
+    /// Whether nothing at or below a path is selected, whatever is there.
+    pub(super) fn excludes(&self, relative: &Path, is_folder: bool) -> bool {
+        covers(&self.excludes, relative, is_folder)
+    }
+}
+
+fn covers(globs: &[PathGlob], relative: &Path, is_folder: bool) -> bool {
+    globs.iter().any(|glob| glob.covers(relative, is_folder))
 }
 
 impl PathGlob {
@@ -103,6 +112,9 @@ mod tests {
         assert_eq!(selected(&[], &["tmp/"], &files), ["tmp", "tmp2/x"]);
         assert_eq!(selected(&[], &["/sub"], &files), ["tmp", "tmp2/x"]);
         assert!(!filter(&[], &["tmp/"]).unwrap().selects(Path::new("tmp"), true));
+        let filter = filter(&["*.txt"], &["tmp/"]).unwrap();
+        assert!(filter.excludes(Path::new("tmp"), true) && filter.excludes(Path::new("tmp/a.txt"), false));
+        assert!(!filter.excludes(Path::new("sub"), true), "it may hold what an include matches");
     }
 
     #[test]

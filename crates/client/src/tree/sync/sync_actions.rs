@@ -144,15 +144,17 @@ fn compared(source: &FileFacts, there: &FileFacts, checksum: bool) -> Option<Syn
 }
 
 /// What the source lacks: files by path, then folders, those below before those above. A folder stays where something
-/// in it does.
+/// in it does. Nobody knows what the source has below a link, or in a folder that cannot be read.
 fn removals(from: &Listing, to: &Listing, filter: &PathFilter) -> Vec<SyncAction> {
     let (mut files, mut folders, mut kept) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let is_unknown = |path: &Path| path.ancestors().any(|above| from.get(above) == Some(&ListedItem::Other));
     // What a folder holds comes before it.
     for (path, item) in to.iter().rev() {
         let is_folder = *item == ListedItem::Folder;
         let goes = !path.as_os_str().is_empty()
             && *item != ListedItem::Other
             && !from.contains_key(path)
+            && !is_unknown(path)
             && !kept.contains(path)
             && filter.selects(path, is_folder);
         if !goes {

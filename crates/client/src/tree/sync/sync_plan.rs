@@ -333,7 +333,7 @@ fn transfers(
             items.retain(|item| match item.kind {
                 LocalKind::Folder | LocalKind::File { .. } => going.contains(&item.relative),
                 LocalKind::Other => filter.selects(&item.relative, false),
-                LocalKind::Unreadable(_) => filter.selects(&item.relative, true),
+                LocalKind::Unreadable(_) => !filter.excludes(&item.relative, true),
             });
             Ok(Transfers::Up(UploadPlan::of_items(items, folder, to)?))
         }
@@ -351,7 +351,7 @@ fn transfers(
 fn unread(destination: FoundItems, filter: &PathFilter) -> Vec<RefusedSource> {
     let FoundItems::Local(items) = destination else { return Vec::new() };
     let unreadable = |item: LocalItem| match item.kind {
-        LocalKind::Unreadable(error) if filter.selects(&item.relative, true) => {
+        LocalKind::Unreadable(error) if !filter.excludes(&item.relative, true) => {
             Some(RefusedSource::unreadable(item.path, error))
         }
         _ => None,

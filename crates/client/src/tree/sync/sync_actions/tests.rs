@@ -106,8 +106,16 @@ fn what_filters_leave_out_is_neither_sent_nor_removed_nor_are_folders_around_it(
 
 #[test]
 fn links_and_sockets_are_never_removed_nor_what_the_source_has_in_their_place() {
-    let from = listing(&[("a", ListedItem::Other)]);
-    let to = listing(&[("a", in_cloud(1, 1, 1)), ("d", ListedItem::Folder), ("d/link", ListedItem::Other)]);
+    let from = listing(&[("a", ListedItem::Other), ("unread", ListedItem::Other)]);
+    let to = listing(&[
+        ("a", in_cloud(1, 1, 1)),
+        ("d", ListedItem::Folder),
+        ("d/link", ListedItem::Other),
+        ("unread", ListedItem::Folder),
+        ("unread/deep", ListedItem::Folder),
+        ("unread/deep/x.txt", in_cloud(1, 1, 1)),
+    ]);
+    assert!(lines(&from, &to, &filter(&["*.txt"], &[]), DELETE).is_empty());
     assert!(lines(&from, &to, &PathFilter::default(), DELETE).is_empty());
 }
 
