@@ -19,6 +19,7 @@ use tokio::{
     task::JoinSet,
     time::sleep,
 };
+use tracing::Span;
 
 use crate::{
     SecurityError,
@@ -121,7 +122,9 @@ impl ServerLoop {
     fn handle_event(&mut self, caller: SecurityCaller, ask: ServerEvent) {
         match ask {
             ServerEvent::Question { connection, request, reply } => {
-                self.callers.insert(caller, Caller { question: request.name(), reply });
+                let span = request_span(&request);
+                let _entered = span.enter();
+                self.callers.insert(caller, Caller { question: request.name(), span: span.clone(), reply });
                 self.security.handle_question(self.clock.now(), caller, connection, request);
             }
             ServerEvent::IsServer { fingerprint, reply } => {
@@ -129,7 +132,7 @@ impl ServerLoop {
                 let _ = reply.send(self.security.is_server(fingerprint));
             }
             ServerEvent::OwnCertificate { certificate, reply } => {
-                self.callers.insert(caller, Caller { question: "own-certificate", reply });
+                self.callers.insert(caller, Caller { question: "own-certificate", span: Span::none(), reply });
                 self.security.renew_own(caller, certificate);
             }
         }
@@ -189,10 +192,10 @@ impl ServerLoop {
             SecurityReply::Refused(refusal) => Some(refusal),
             _ => None,
         };
-        if let Some(refusal) = refusal {
-            tracing::info!(%refusal, "refused");
-        }
         if let Some(caller) = self.callers.remove(&caller) {
+            if let Some(refusal) = refusal {
+                caller.span.in_scope(|| tracing::info!(%refusal, "refused"));
+            }
             self.questions.count(caller.question, refusal.map_or("done", |refusal| refusal.status().as_str()));
             // Who asked may have gone; then nobody misses the reply.
             let _ = caller.reply.send(reply);
@@ -209,8 +212,26 @@ impl ServerLoop {
     }
 }
 
+/// Says in each line of the log for whom the master asked: user, login and address, as far as they are known.
+fn request_span(request: &SecurityRequest) -> Span {
+    let question = request.name();
+    match request {
+        SecurityRequest::CheckUser { user, address, .. } | SecurityRequest::Login { user, address, .. } => {
+            tracing::info_span!("request", question, %user, %address)
+        }
+        SecurityRequest::CheckNode { node, address, .. } => tracing::info_span!("request", question, %node, %address),
+        SecurityRequest::Accounts { by, .. } => {
+            tracing::info_span!("request", question, user = %by.rights.user, login = %by.credential, address = %by.address)
+        }
+        SecurityRequest::Device { address, .. } => tracing::info_span!("request", question, %address),
+        _ => tracing::info_span!("request", question),
+    }
+}
+
 /// Whoever waits for an answer, and what was asked.
 struct Caller {
     question: &'static str,
+    /// Who it is for: the answer may come long after the question.
+    span: Span,
     reply: oneshot::Sender<SecurityReply>,
 }
