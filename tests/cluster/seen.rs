@@ -91,6 +91,44 @@ fn every_role_counts_what_the_page_of_metrics_says() {
     cloud.fails(3, &["metrics", "node-9"]);
 }
 
+#[test]
+fn the_load_of_every_node_is_seen_and_that_of_one_over_time() {
+    let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
+    let told = |page: &Value| page["nodes"].as_array().unwrap().iter().all(|node| node["load"].is_object());
+    cloud.until("both nodes have told their load", |cloud| told(&cloud.json(&["load"])));
+    let page = cloud.json(&["load"]);
+    assert_eq!((page["sample_seconds"].as_u64(), page["nodes"].as_array().unwrap().len()), (Some(1), 2), "{page}");
+    for node in page["nodes"].as_array().unwrap() {
+        let (all, used) = (node["memory_bytes"].as_u64().unwrap(), node["load"]["memory_bytes"].as_u64().unwrap());
+        assert!(node["processors"].as_u64().unwrap() > 0 && 0 < used && used < all, "{node}");
+        assert!(node["load"]["node_memory_bytes"].as_u64().unwrap() > 0, "{node}");
+        assert_eq!(node["disks"].as_array().unwrap().len(), 1, "one a data folder: {node}");
+    }
+    let shown = cloud.ok(&["load"]);
+    assert!(shown.starts_with("node ") && shown.lines().count() == 3, "{shown}");
+    let series = cloud.json(&["load", "node-1"]);
+    let samples = series["samples"].as_array().unwrap();
+    assert_eq!(samples.len(), 60, "a minute by the second");
+    assert!(samples.iter().any(Value::is_object), "{series}");
+    assert!(cloud.ok(&["load", "node-1", "--last", "1h"]).contains("disk-latency"));
+    assert!(sum(&cloud.ok(&["metrics", "node-2"]), "sector_machine_memory_used_bytes") > 0.0);
+    let earlier = cloud.json(&["load", "--ago", "23h"]);
+    assert!(earlier["nodes"][0]["load"].is_null(), "there was no cloud then: {earlier}");
+    cloud.fails(3, &["load", "node-9"]);
+    for too_long in [["load", "--ago", "2d", "-q"], ["load", "node-1", "--last", "2d"]] {
+        cloud.fails(2, &too_long);
+    }
+}
+
+#[test]
+fn the_security_server_logs_for_whom_it_refuses() {
+    let cloud = Roles::start(1, 1);
+    cloud.fails(3, &["user", "remove", "nobody"]);
+    let log = fs::read_to_string(cloud.log_file("security")).unwrap();
+    let refused = lines_with(&log, &["refused", "question=\"accounts\"", "user=admin", "login=", "address="]);
+    assert_eq!(refused.len(), 1, "{log}");
+}
+
 /// The lines of a log that have all these parts.
 fn lines_with<'a>(log: &'a str, parts: &[&str]) -> Vec<&'a str> {
     log.lines().filter(|line| parts.iter().all(|part| line.contains(part))).collect()

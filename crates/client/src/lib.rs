@@ -36,6 +36,7 @@ pub use protocol::{
             TopologyStatus,
         },
         history::{AttemptEnd, AttemptRecord, JobHistory, NodeMarks},
+        load::{DiskLoad, LoadMetric, LoadPage, LoadSample, LoadSeries, LoadUnit, MachineSize, NodeLoad, ProcessLoad},
         master_security::KnownUser,
         request::MetricsSource,
         work::{WorkFault, WorkItem, WorkKind, WorkRow, WorkState},

@@ -6,6 +6,7 @@
 pub mod bucket;
 mod disks;
 mod error;
+mod load;
 pub mod metadata_mirror;
 mod node_context;
 pub mod rules;

@@ -1,9 +1,13 @@
-//! Background work and metrics of the whole cloud, for administrators (door 2 alone). It never reads them at a node
+//! Load, background work and metrics of the whole cloud (door 2 alone). It never reads them at a node
 //! itself: the master gathers them.
 
-use protocol::message::{
-    request::{MetricsRequest, MetricsSource, WorkRequest},
-    work::WorkRow,
+use protocol::{
+    NodeId,
+    message::{
+        load::{LoadPage, LoadSeries},
+        request::{LoadRequest, LoadSeriesRequest, MetricsRequest, MetricsSource, WorkRequest},
+        work::WorkRow,
+    },
 };
 
 use crate::{Client, ClientError};
@@ -31,5 +35,28 @@ impl Client {
     /// `Refused` for anyone but administrators, `NotFound` for an unknown node, `Unavailable` where it does not answer.
     pub async fn metrics(&self, of: MetricsSource) -> Result<String, ClientError> {
         self.ask(MetricsRequest { of }).await
+    }
+
+    /// How busy every node is, or was so many seconds ago (at most a day): all pages in one. A node that did not report
+    /// then has no sample.
+    ///
+    /// # Errors
+    /// `Invalid` for what is longer ago than the master keeps.
+    pub async fn load(&self, seconds_ago: u32) -> Result<LoadPage, ClientError> {
+        let mut whole = self.ask(LoadRequest { seconds_ago, after: None }).await?;
+        while let Some(after) = whole.next.take() {
+            let page = self.ask(LoadRequest { seconds_ago, after: Some(after) }).await?;
+            whole.nodes.extend(page.nodes);
+            whole.next = page.next;
+        }
+        Ok(whole)
+    }
+
+    /// How busy a node was in the last seconds, at the finest resolution that is kept for so long.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown node, `Invalid` for more than a day.
+    pub async fn load_series(&self, node: NodeId, seconds: u32) -> Result<LoadSeries, ClientError> {
+        self.ask(LoadSeriesRequest { node, seconds }).await
     }
 }

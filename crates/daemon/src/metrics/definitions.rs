@@ -5,7 +5,7 @@ use super::metric::{
     Metric,
     MetricKind::{Counter, Gauge},
     MetricRole::{Master, Node, Security},
-    MetricUnit::{Bytes, Seconds},
+    MetricUnit::{Bytes, Ratio, Seconds},
 };
 
 /// All of them, in the order of the page.
@@ -44,6 +44,15 @@ pub static METRICS: &[&Metric] = &[
     &NODE_SCRUB_TOTAL,
     &NODE_SCRUB_CORRUPT,
     &NODE_TICKETS_REFUSED,
+    &MACHINE_PROCESSOR,
+    &MACHINE_MEMORY,
+    &MACHINE_NETWORK,
+    &NODE_PROCESSOR,
+    &NODE_MEMORY,
+    &NODE_DISK_BYTES,
+    &NODE_DISK_BUSY,
+    &NODE_DISK_LATENCY,
+    &NODE_DISK_QUEUE,
     &SECURITY_QUESTIONS,
     &SECURITY_CERTIFICATES,
 ];
@@ -385,6 +394,96 @@ pub static NODE_TICKETS_REFUSED: Metric = Metric {
     unit: None,
     labels: &["fault"],
     help: "Tickets that the node has refused, by fault.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MACHINE_PROCESSOR: Metric = Metric {
+    name: "sector_machine_processor_ratio",
+    kind: Gauge,
+    unit: Some(Ratio),
+    labels: &[],
+    help: "The share of the machine's processor time that was used in the last second.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MACHINE_MEMORY: Metric = Metric {
+    name: "sector_machine_memory_used_bytes",
+    kind: Gauge,
+    unit: Some(Bytes),
+    labels: &[],
+    help: "Memory of the machine that is in use and could not be given to others.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MACHINE_NETWORK: Metric = Metric {
+    name: "sector_machine_network_bytes_total",
+    kind: Counter,
+    unit: Some(Bytes),
+    labels: &["direction"],
+    help: "Bytes that the network interfaces of the machine have carried.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_PROCESSOR: Metric = Metric {
+    name: "sector_node_processor_ratio",
+    kind: Gauge,
+    unit: Some(Ratio),
+    labels: &["process"],
+    help: "Processor time in the last second, of the node itself and of its SPEs and drivers, as a share of one processor.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_MEMORY: Metric = Metric {
+    name: "sector_node_memory_bytes",
+    kind: Gauge,
+    unit: Some(Bytes),
+    labels: &["process"],
+    help: "Memory of the node itself, and of the SPEs and drivers that it has started.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_DISK_BYTES: Metric = Metric {
+    name: "sector_node_disk_bytes_total",
+    kind: Counter,
+    unit: Some(Bytes),
+    labels: &["disk", "direction"],
+    help: "Bytes that were read from and written to the disk of a data folder, by whatever program.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_DISK_BUSY: Metric = Metric {
+    name: "sector_node_disk_busy_ratio",
+    kind: Gauge,
+    unit: Some(Ratio),
+    labels: &["disk"],
+    help: "The share of the last second in which the disk had something to do.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_DISK_LATENCY: Metric = Metric {
+    name: "sector_node_disk_latency_seconds",
+    kind: Gauge,
+    unit: Some(Seconds),
+    labels: &["disk"],
+    help: "Mean time of an operation of the disk in the last second, waiting included.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_DISK_QUEUE: Metric = Metric {
+    name: "sector_node_disk_queue",
+    kind: Gauge,
+    unit: None,
+    labels: &["disk"],
+    help: "Operations of the disk that waited or ran in the last second, on average.",
     roles: &[Node],
 };
 

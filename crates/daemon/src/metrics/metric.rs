@@ -33,6 +33,8 @@ pub enum MetricUnit {
     Bytes,
     /// Seconds.
     Seconds,
+    /// A share: 1 is all of it.
+    Ratio,
 }
 
 /// A role that counts something.
@@ -52,6 +54,7 @@ impl Metric {
         let unit = match self.unit {
             Some(MetricUnit::Bytes) => "_bytes",
             Some(MetricUnit::Seconds) => "_seconds",
+            Some(MetricUnit::Ratio) => "_ratio",
             None => "",
         };
         let name = self.name.strip_prefix(PREFIX).unwrap_or(self.name).trim_start_matches('_');

@@ -73,6 +73,7 @@ mod tests {
                 (None, MetricKind::Counter) => "_total",
                 (Some(MetricUnit::Bytes), MetricKind::Gauge) => "_bytes",
                 (Some(MetricUnit::Seconds), MetricKind::Gauge) => "_seconds",
+                (Some(MetricUnit::Ratio), _) => "_ratio",
                 (None, MetricKind::Gauge) => "",
             };
             assert!(metric.name.starts_with("sector_") && metric.name.ends_with(ends), "{}", metric.name);

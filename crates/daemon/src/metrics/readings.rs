@@ -29,7 +29,8 @@ struct Reading {
 #[derive(Clone, Copy, Debug)]
 enum MetricValue {
     Whole(u64),
-    Seconds(f64),
+    /// Seconds, or a share.
+    Fraction(f64),
 }
 
 impl Readings {
@@ -45,7 +46,12 @@ impl Readings {
 
     /// A metric in seconds.
     pub fn set_seconds(&mut self, metric: &'static Metric, seconds: f64) {
-        self.add(metric, &[], MetricValue::Seconds(seconds));
+        self.add(metric, &[], MetricValue::Fraction(seconds));
+    }
+
+    /// A metric in seconds, or a share, of this one combination of label values.
+    pub fn set_fraction_of(&mut self, metric: &'static Metric, labels: &[&str], value: f64) {
+        self.add(metric, labels, MetricValue::Fraction(value));
     }
 
     /// A metric of which there is nothing yet: it is named all the same, so that a dashboard finds it.
@@ -98,6 +104,7 @@ impl Collector for Readings {
             let unit = metric.unit.map(|unit| match unit {
                 MetricUnit::Bytes => Unit::Bytes,
                 MetricUnit::Seconds => Unit::Seconds,
+                MetricUnit::Ratio => Unit::Other("ratio".into()),
             });
             let kind = match metric.kind {
                 MetricKind::Counter => MetricType::Counter,
@@ -118,9 +125,9 @@ impl Collector for Readings {
 fn write_value(encoder: &mut MetricEncoder<'_>, kind: MetricKind, value: MetricValue) -> Result<(), fmt::Error> {
     match (kind, value) {
         (MetricKind::Gauge, MetricValue::Whole(value)) => encoder.encode_gauge(&value),
-        (MetricKind::Gauge, MetricValue::Seconds(value)) => encoder.encode_gauge(&value),
+        (MetricKind::Gauge, MetricValue::Fraction(value)) => encoder.encode_gauge(&value),
         (MetricKind::Counter, MetricValue::Whole(value)) => encoder.encode_counter(&value, NO_EXEMPLAR),
-        (MetricKind::Counter, MetricValue::Seconds(value)) => encoder.encode_counter(&value, NO_EXEMPLAR),
+        (MetricKind::Counter, MetricValue::Fraction(value)) => encoder.encode_counter(&value, NO_EXEMPLAR),
     }
 }
 

@@ -4,6 +4,7 @@
 pub(crate) mod colocation;
 pub(crate) mod copy_bandwidth;
 pub(crate) mod excess_replica_choice;
+pub(crate) mod load_history;
 pub(crate) mod nodes;
 pub(crate) mod placement;
 pub(crate) mod placement_constraints;

@@ -393,6 +393,8 @@ impl Master {
                 self.actions.push_back(MasterAction::ReadWork { to: from, after });
                 Ok(None)
             }
+            ClientRequest::Load(request) => self.load_page(now, &request).map(Some),
+            ClientRequest::LoadSeries(request) => self.load_series(now, &request).map(Some),
             ClientRequest::Metrics(MetricsRequest { of }) => self.read_metrics(from, client, of),
             ClientRequest::Once(_) => Err(Refusal::new(Reason::Invalid, "a change has one number, not two")),
             ClientRequest::ConfirmClock(ConfirmClockRequest) => {

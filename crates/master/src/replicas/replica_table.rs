@@ -14,7 +14,7 @@ use crate::{
         compact_storage::{Index, Slab, Slot, SlotValue},
         namespace::hash_of_slice,
     },
-    fleet::nodes::{NODES_MAX, NodeKey},
+    fleet::nodes::{EPOCHS, NODES_MAX, NodeKey},
 };
 
 /// The replicas of all slices, some 45 bytes for a slice with up to three. An entry has the slice, four bytes for each
@@ -334,10 +334,7 @@ fn is_corrupt(replica: &Replica) -> u64 {
     u64::from(matches!(replica.state, ReplicaState::Corrupt { .. }))
 }
 
-/// Epochs wrap around. A replica never lags this many inventories behind: after each complete one, those it did not
-/// name are forgotten.
-pub(crate) const EPOCHS: u32 = 1 << 17;
-/// ReplicaTable that stand in the set itself: the cloud's default number of copies.
+/// Replicas that stand in the set itself: the cloud's default number of copies.
 const SMALL_MAX: usize = 3;
 /// Sets examined in a walk for each one wanted: examining one costs a fiftieth of the work on a set that is found.
 const SETS_PER_FOUND: usize = 16;

@@ -17,6 +17,7 @@ mod files;
 mod job_histories;
 mod jobs;
 mod journal_restore;
+mod load;
 mod memory_files;
 mod node_churn;
 mod nodes;

@@ -18,11 +18,12 @@ use protocol::{
             ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest,
             EmptyTrashRequest, FinishRebuildRequest, ForgetNodeRequest, GetAclRequest, GetHistoryRequest,
             GiveToRequest, HealthRequest, ImportRequest, JobInputsRequest, JobRequest, JobsRequest, LeasesRequest,
-            ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest,
-            OnceRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest,
-            RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RequestId, RestoreRequest, SetAclRequest,
-            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest,
-            VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
+            ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
+            MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
+            RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest,
+            ReportJobRequest, RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
+            TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
+            WorkRequest,
         },
     },
 };
@@ -113,6 +114,8 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Quotas(QuotasRequest { after: Some(QuotaOf::User(UserName::new("bob").unwrap())) }), "-"),
         (ClientRequest::ConfirmClock(ConfirmClockRequest), "!"),
         (ClientRequest::Work(WorkRequest { after: None }), "!"),
+        (ClientRequest::Load(LoadRequest { seconds_ago: 0, after: None }), "-"),
+        (ClientRequest::LoadSeries(LoadSeriesRequest { node: node("n1"), seconds: 60 }), "-"),
         (ClientRequest::Metrics(MetricsRequest { of: MetricsSource::Master }), "!"),
         (quota, "!"),
         (drain, "!"),
@@ -193,10 +196,12 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Leases(_) => 43,
         ClientRequest::BreakLease(_) => 44,
         ClientRequest::CreateDated(_) => 45,
+        ClientRequest::Load(_) => 46,
+        ClientRequest::LoadSeries(_) => 47,
     }
 }
 
-const REQUESTS: usize = 46;
+const REQUESTS: usize = 48;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

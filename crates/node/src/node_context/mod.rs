@@ -8,6 +8,7 @@ use protocol::NodeId;
 
 use crate::{
     disks::storage::Storage,
+    load::LoadSamples,
     rules::NodeCompletion,
     task::spes::Spes,
     tickets::TicketAuthorizer,
@@ -23,6 +24,7 @@ pub(crate) struct NodeContext {
     pub(crate) peers: Peers,
     pub(crate) limits: TransferLimits,
     pub(crate) spes: Spes,
+    pub(crate) load: LoadSamples,
     pub(crate) events: EventSender,
 }
 

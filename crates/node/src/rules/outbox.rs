@@ -147,7 +147,8 @@ fn slice_of(report: &Report) -> Option<SliceId> {
         | Report::Clock { .. }
         | Report::IncomingWrite(_)
         | Report::DisksSeen(_)
-        | Report::Work(_) => None,
+        | Report::Work(_)
+        | Report::Load(_) => None,
     }
 }
 

@@ -192,6 +192,13 @@ impl ServerLoop {
                     is_answered = is_answered && told().await.is_ok();
                 }
             }
+            if let Some(untold) = context.load.untold().filter(|_| is_answered) {
+                let told = codec::encode(&Report::Load(untold.report.clone()));
+                is_answered = messenger.request(session, told, STATUS_ANSWER_TIME_MAX).await.is_ok();
+                if is_answered {
+                    context.load.note_told(&untold);
+                }
+            }
             if let Some(mut rows) = told_work.filter(|_| is_answered) {
                 rows.truncate(WORK_ITEMS_MAX);
                 let told = messenger.request(session, codec::encode(&Report::Work(rows)), STATUS_ANSWER_TIME_MAX);

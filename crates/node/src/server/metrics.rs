@@ -5,7 +5,7 @@ use daemon::metrics::{Readings, definitions as metric};
 use net::messenger::Messenger;
 use protocol::{
     disk::{DiskState, DiskStatus},
-    message::work::WorkItem,
+    message::{load::LoadMetric, work::WorkItem},
 };
 
 use crate::node_context::NodeContext;
@@ -31,6 +31,7 @@ pub(super) fn text(
     for (fault, count) in context.tickets.refused() {
         readings.set_of(&metric::NODE_TICKETS_REFUSED, &[fault.as_str()], count);
     }
+    read_load(context, &mut readings);
     readings.set_work(work);
     let counters = messenger.counts();
     readings.set_of(&metric::GMP_MESSAGES, &["sent"], counters.messages_sent);
@@ -59,6 +60,43 @@ fn read_disks(disks: &[DiskStatus], readings: &mut Readings) {
             readings.set_of(total, &[number.as_str()], scrub.total_bytes);
             readings.set_of(corrupt, &[number.as_str()], scrub.corrupt);
         }
+    }
+}
+
+/// How busy the machine, the node and its disks were in the last second.
+fn read_load(context: &NodeContext, readings: &mut Readings) {
+    let all = [
+        &metric::MACHINE_PROCESSOR,
+        &metric::MACHINE_MEMORY,
+        &metric::MACHINE_NETWORK,
+        &metric::NODE_PROCESSOR,
+        &metric::NODE_MEMORY,
+        &metric::NODE_DISK_BYTES,
+        &metric::NODE_DISK_BUSY,
+        &metric::NODE_DISK_LATENCY,
+        &metric::NODE_DISK_QUEUE,
+    ];
+    all.into_iter().for_each(|metric| readings.declare(metric));
+    let Some((load, counters)) = context.load.last() else { return };
+    let sample = load.samples.last().copied().unwrap_or_default();
+    let ratio = |metric| sample.get(metric) as f64 / 1_000.0;
+    readings.set_fraction_of(&metric::MACHINE_PROCESSOR, &[], ratio(LoadMetric::Processor));
+    readings.set(&metric::MACHINE_MEMORY, sample.get(LoadMetric::Memory));
+    readings.set_of(&metric::MACHINE_NETWORK, &["received"], counters.network_bytes.0);
+    readings.set_of(&metric::MACHINE_NETWORK, &["sent"], counters.network_bytes.1);
+    readings.set_fraction_of(&metric::NODE_PROCESSOR, &["node"], ratio(LoadMetric::NodeProcessor));
+    readings.set_fraction_of(&metric::NODE_PROCESSOR, &["spes"], ratio(LoadMetric::SpeProcessor));
+    readings.set_of(&metric::NODE_MEMORY, &["node"], sample.get(LoadMetric::NodeMemory));
+    readings.set_of(&metric::NODE_MEMORY, &["spes"], sample.get(LoadMetric::SpeMemory));
+    for (index, (disk, counted)) in load.disks.iter().zip(&counters.disks).enumerate() {
+        let (Some(disk), Some(counted)) = (disk, counted) else { continue };
+        let number = (index + 1).to_string();
+        let label = [number.as_str()];
+        readings.set_of(&metric::NODE_DISK_BYTES, &[&number, "read"], counted.read_bytes);
+        readings.set_of(&metric::NODE_DISK_BYTES, &[&number, "written"], counted.written_bytes);
+        readings.set_fraction_of(&metric::NODE_DISK_BUSY, &label, disk.busy_thousandths as f64 / 1_000.0);
+        readings.set_fraction_of(&metric::NODE_DISK_LATENCY, &label, disk.latency_micros as f64 / 1_000_000.0);
+        readings.set_fraction_of(&metric::NODE_DISK_QUEUE, &label, disk.queue_hundredths as f64 / 100.0);
     }
 }
 

@@ -39,6 +39,7 @@ use crate::{
         self, DiskWatch, import::ImportFolders, memory_folder::remove_folder, scrub, scrub_statuses::ScrubStatuses,
         storage::Storage, upload_locks::UploadLocks,
     },
+    load::{self, LoadSamples},
     metadata_mirror::MetadataMirror,
     node_context::{
         NodeContext,
@@ -167,6 +168,7 @@ impl NodeServer {
                 running: Gauge::default(),
                 processes: Arc::new(Semaphore::new(spe_slots * SPES_PER_SLOT_MAX)),
             },
+            load: LoadSamples::default(),
             events: sender,
         };
         let background = TaskGroup::new();
@@ -229,6 +231,7 @@ impl NodeServer {
             stopping.clone(),
         ));
         let looking = tokio::spawn(check_sandbox(Arc::clone(&context)));
+        background.spawn("the load", load::sample(Arc::clone(&context), settings.data_folders(), background.token()));
         let workers = Workers::new(&background);
         workers.start(WorkKind::CertificateRenewal, "", 0.0, renewal);
         workers.start(WorkKind::DiskWatch, "", 0.0, DiskWatch::new(Arc::clone(&context)));

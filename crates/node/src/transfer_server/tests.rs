@@ -24,6 +24,7 @@ use super::*;
 use crate::{
     bucket::BucketStore,
     disks::{import::ImportFolders, scrub_statuses::ScrubStatuses, storage::Storage, upload_locks::UploadLocks},
+    load::LoadSamples,
     metadata_mirror::MetadataMirror,
     node_context::{
         event::{Event, EventSender},
@@ -106,6 +107,7 @@ pub(crate) fn fixture() -> Fixture {
             running: Gauge::default(),
             processes: Arc::new(Semaphore::new(1)),
         },
+        load: LoadSamples::default(),
         events: sender,
     };
     Fixture {

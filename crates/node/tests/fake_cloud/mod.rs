@@ -119,6 +119,7 @@ impl FakeCloud {
                         report,
                         Report::Status { .. }
                             | Report::Work(_)
+                            | Report::Load(_)
                             | Report::TicketsRefused { .. }
                             | Report::Clock { .. }
                             | Report::IncomingWrite(_)

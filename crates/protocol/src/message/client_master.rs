@@ -16,10 +16,10 @@ use super::{
         AbandonRequest, AccountsRequest, AclRequest, AdmissionVerb, AdmitJobRequest, AuditQuestion, BreakLeaseRequest,
         CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest,
         EmptyTrashRequest, FamilyRequest, HealthRequest, HistoryRequest, ImportRequest, JobRequest, JobsRequest,
-        LeasesRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest,
-        OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest, RemoveRequest, RenameRequest, RenewRequest,
-        ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest,
-        TrashRequest, TypedRequest, UsageRequest, WorkRequest, requests,
+        LeasesRequest, ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
+        MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest, RemoveRequest,
+        RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
+        TopologyRequest, TrashRequest, TypedRequest, UsageRequest, WorkRequest, requests,
     },
 };
 
@@ -78,6 +78,8 @@ requests! {
         Leases(LeasesRequest),
         BreakLease(BreakLeaseRequest),
         CreateDated(CreateDatedRequest),
+        Load(LoadRequest),
+        LoadSeries(LoadSeriesRequest),
     }
 }
 

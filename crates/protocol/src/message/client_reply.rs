@@ -16,6 +16,7 @@ use crate::{
         admission::AdmissionReply,
         audit::{AuditReply, RefusedTickets},
         history::{JobHistory, NodeMarks},
+        load::{LoadPage, LoadSeries},
         node_master::LinkUse,
         rebuild::RebuildStatus,
         work::WorkPage,
@@ -88,6 +89,10 @@ pub enum ClientReply {
     Metrics(String),
     /// A page of open leases.
     Leases(LeasePage),
+    /// A page of nodes with their load.
+    Load(LoadPage),
+    /// The load of a node over time.
+    LoadSeries(LoadSeries),
 }
 
 /// What an entry says about its copies, lifetime and quota.

@@ -12,6 +12,7 @@ use crate::{
     message::{
         audit::RefusedTickets,
         client_reply::{DriverKey, Source},
+        load::LoadReport,
         rebuild::{MirrorKey, MirrorPosition, MirrorRow, MirrorUpdate},
         work::WorkItem,
     },
@@ -226,6 +227,8 @@ pub enum Report {
     /// The node's background work, all of it; at most [`WORK_ITEMS_MAX`](super::work::WORK_ITEMS_MAX). Sent after joining
     /// and every [`WORK_REPORT_SECONDS`](super::work::WORK_REPORT_SECONDS).
     Work(Vec<WorkItem>),
+    /// How busy the node was since the last report that was answered. Sent with each status.
+    Load(LoadReport),
 }
 
 /// A slice that is being written, under a lease of the master.

@@ -49,11 +49,11 @@ use crate::{
             AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest,
             CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest,
             FinishRebuildRequest, ForgetNodeRequest, GetAclRequest, HealthRequest, ImportRequest, JobRequest,
-            JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest,
-            MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest,
-            RecoverRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RequestId, RestoreRequest,
-            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest,
-            VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
+            JobsRequest, LeasesRequest, ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest,
+            MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
+            RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
+            RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest,
+            UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
         },
     },
     sandbox::SandboxLayer,
@@ -127,6 +127,7 @@ mod admission;
 mod audit;
 mod history;
 mod joining;
+mod load;
 mod local;
 mod login;
 mod reasons;
@@ -220,6 +221,9 @@ fn the_requests_of_a_client_have_their_bytes() {
         "work": ClientRequest::Work(_) => ClientRequest::Work(WorkRequest { after: Some(node()) }),
         "metrics": ClientRequest::Metrics(_) => ClientRequest::Metrics(MetricsRequest { of: MetricsSource::Node(node()) }),
         "leases": ClientRequest::Leases(_) => ClientRequest::Leases(LeasesRequest { all_users: true, after: Some(path()) }),
+        "load": ClientRequest::Load(_) => ClientRequest::Load(LoadRequest { seconds_ago: 300, after: Some(node()) }),
+        "load-series": ClientRequest::LoadSeries(_) =>
+            ClientRequest::LoadSeries(LoadSeriesRequest { node: node(), seconds: 3_600 }),
         "break-lease": ClientRequest::BreakLease(_) => ClientRequest::BreakLease(BreakLeaseRequest(path())),
     });
     compare!(vectors, RebuildRequest {
@@ -324,6 +328,8 @@ fn the_replies_to_a_client_have_their_bytes() {
         "history": ClientReply::History(_) => ClientReply::History(history::history()),
         "work": ClientReply::Work(_) => ClientReply::Work(work::page()),
         "metrics": ClientReply::Metrics(_) => ClientReply::Metrics("# EOF\n".into()),
+        "load": ClientReply::Load(_) => ClientReply::Load(load::page()),
+        "load-series": ClientReply::LoadSeries(_) => ClientReply::LoadSeries(load::series()),
         "leases": ClientReply::Leases(_) => ClientReply::Leases(LeasePage { leases: vec![open_lease()], more: false }),
     });
     compare!(vectors, RebuildState {
@@ -406,6 +412,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
             Report::IncomingWrite(vec![IncomingWrite { slice: slice(), bytes: 1 << 30, at_work: true }]),
         "disks-seen": Report::DisksSeen(_) => Report::DisksSeen(Some(kept_mark())),
         "work": Report::Work(_) => Report::Work(vec![work::item()]),
+        "load": Report::Load(_) => Report::Load(load::report()),
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,

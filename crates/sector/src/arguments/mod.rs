@@ -10,6 +10,7 @@ mod cloud_args;
 mod file_args;
 mod job_args;
 mod limit_args;
+mod load_args;
 mod profile_args;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -35,6 +36,7 @@ pub(crate) use file_args::{
 };
 pub(crate) use job_args::{Index, JobArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
+pub(crate) use load_args::Load;
 pub(crate) use profile_args::ProfileCommand;
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
@@ -84,6 +86,9 @@ pub(crate) enum Command {
     /// Is the cloud well, and what to do if not
     #[command(after_help = "Example: sector health")]
     Health,
+    /// How busy the nodes are, or were at any time of the last day
+    #[command(after_help = "Example: sector load --ago 10m   (`sector load node-1 --last 1h`: one node over time)")]
+    Load(Load),
     /// All background work of the cloud: how far it is, and what went wrong last
     #[command(after_help = "Example: sector work")]
     Work,
@@ -277,7 +282,7 @@ mod tests {
         (
             "cloud",
             "Start, stop and watch a cloud",
-            &["up", "down", "demo", "security", "master", "nodes", "health", "work", "metrics", "doctor"],
+            &["up", "down", "demo", "security", "master", "nodes", "health", "load", "work", "metrics", "doctor"],
         ),
         ("nodes", "Nodes and sites", &["node", "rebalance", "topology"]),
         (

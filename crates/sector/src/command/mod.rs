@@ -19,6 +19,7 @@ pub(crate) mod jobs;
 mod known_names;
 mod lease;
 mod listing;
+mod load;
 mod login;
 mod metrics;
 mod node;
@@ -127,6 +128,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Topology(verb) => topology::run(cloud, verb, global).await,
         Command::Health => nodes::health(cloud, global).await,
         Command::Metrics(asked) => metrics::run(cloud, &asked, global).await,
+        Command::Load(asked) => load::run(cloud, asked, global).await,
         Command::Work => work::run(cloud, global).await,
         Command::Put(put) => files::put(&transfer_limit::throttled(cloud, &put.transfer_limit)?, put, global).await,
         Command::Get(get) => files::get(&transfer_limit::throttled(cloud, &get.transfer_limit)?, get, global).await,

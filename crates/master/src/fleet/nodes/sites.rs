@@ -5,15 +5,10 @@ use std::collections::BTreeMap;
 
 use protocol::Place;
 
-use super::{Node, NodeKey};
-
-/// A site's number in this master's life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct SiteKey(u16);
-
-/// A rack's number, over all sites.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RackKey(u16);
+use super::{
+    keys::{NodeKey, RackKey, SiteKey},
+    node::Node,
+};
 
 /// The sites and racks, and their nodes. Numbers do not change with the topology.
 #[derive(Debug, Default)]

@@ -79,6 +79,7 @@ impl Master {
                 rows.truncate(WORK_ITEMS_MAX);
                 self.fleet.nodes.get_mut(key).work = (now.unix_millis, rows);
             }
+            Report::Load(report) => self.fleet.nodes.get_mut(key).load_history.add(now.monotonic, report),
             Report::DisksSeen(seen) => self.note_disks_seen(now, key, seen),
             Report::MirrorPage { position: mark, after, rows, last } => {
                 self.note_mirror_page(now, key, mark, after, rows, last)

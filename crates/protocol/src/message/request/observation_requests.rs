@@ -1,4 +1,4 @@
-//! Requests of those who watch the cloud: background work and metrics. Each is one paragraph: what it is, its reply, its
+//! Requests of those who watch the cloud: load, background work and metrics. Each is one paragraph: what it is, its reply, its
 //! properties. This file never handles one.
 
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::{Need, Properties, TypedRequest, answered_by};
 use crate::{
     NodeId,
-    message::{client_reply::ClientReply, work::WorkPage},
+    message::{
+        client_reply::ClientReply,
+        load::{LoadPage, LoadSeries},
+        work::WorkPage,
+    },
 };
 
 /// All background work of the cloud, a page at a time: the master's, and what each reachable node last reported.
@@ -55,5 +59,47 @@ impl TypedRequest for MetricsRequest {
             .during_rebuild()
             .without_names()
             .refused_as("read metrics", "")
+    }
+}
+
+/// How busy the nodes are, or were: a page of nodes at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadRequest {
+    /// How many seconds ago; 0 is now. A day is kept.
+    pub seconds_ago: u32,
+    /// Only nodes after this one (the last of the previous page).
+    pub after: Option<NodeId>,
+}
+
+impl TypedRequest for LoadRequest {
+    answered_by!(LoadPage, ClientReply::Load(page) => page);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("load", Need::Login)
+            .repeatable()
+            .during_rebuild()
+            .without_names()
+            .refused_as("look at the load of the nodes", "")
+    }
+}
+
+/// How busy one node was over time, at the finest resolution that is kept for so long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadSeriesRequest {
+    /// Which node.
+    pub node: NodeId,
+    /// How many seconds back; at most a day is kept.
+    pub seconds: u32,
+}
+
+impl TypedRequest for LoadSeriesRequest {
+    answered_by!(LoadSeries, ClientReply::LoadSeries(series) => series);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("load-series", Need::Login)
+            .repeatable()
+            .during_rebuild()
+            .without_names()
+            .refused_as("look at the load of a node", "")
     }
 }
