@@ -3,7 +3,7 @@
 //! the change itself. A refusal changed nothing, and is never remembered.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque, hash_map::Entry},
     time::Duration,
 };
 
@@ -20,17 +20,31 @@ use crate::{
     error::MasterError,
 };
 
-/// The answers of the last minutes, and the changes that are not answered yet.
+/// The answers of the last minutes, and the changes that are not answered yet. Every change passes here, so its key is
+/// two numbers and is found by their hash.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    /// By user and number.
-    given: BTreeMap<(UserName, RequestId), Answered>,
-    /// The same, oldest first, with the time on the monotonic clock at which each is forgotten.
-    queue: VecDeque<(Duration, (UserName, RequestId))>,
-    under_way: BTreeMap<(UserName, RequestId), UnderWay>,
+    changes: HashMap<ChangeKey, Change>,
+    /// Those whose answer is known, oldest first, with the time on the monotonic clock at which each is forgotten.
+    queue: VecDeque<(Duration, ChangeKey)>,
     /// What each of those who asked first asked for.
-    asked_first: BTreeMap<SessionCaller, (UserName, RequestId)>,
+    asked_first: HashMap<SessionCaller, ChangeKey>,
+    /// Those who have asked for a change in this master's life, and the number of each: his place in the list.
+    users: Vec<UserName>,
+    numbers: BTreeMap<UserName, usize>,
     last_row: u64,
+}
+
+/// A user's number, and that of the change.
+type ChangeKey = (usize, RequestId);
+
+#[derive(Debug)]
+struct Change {
+    /// When it was first asked for, on the monotonic clock.
+    begun: Duration,
+    /// Who is answered: the caller who asked last. `None` once the answer went out.
+    receiver: Option<SessionCaller>,
+    answered: Option<Answered>,
 }
 
 #[derive(Debug)]
@@ -38,14 +52,6 @@ struct Answered {
     reply: ClientReply,
     /// Its row; `None` for one that changed nothing durable.
     row: Option<u64>,
-}
-
-#[derive(Debug)]
-struct UnderWay {
-    /// Who is answered: the caller who asked last.
-    receiver: SessionCaller,
-    /// When it was first asked for, on the monotonic clock.
-    begun: Duration,
 }
 
 /// The stored form. Field order is the format.
@@ -73,70 +79,88 @@ impl Answers {
         let key = <[u8; 8]>::try_from(row.key.as_slice()).ok().map(u64::from_be_bytes);
         let (number, AnswerRow { by, id, reply }) = key.zip(decode_row(&row.value)).ok_or_else(|| damaged_row(row))?;
         self.last_row = self.last_row.max(number);
-        self.keep(now, (by, id), Answered { reply, row: Some(number) });
+        let of = (self.number_of(&by), id);
+        self.changes.insert(of, Change { begun: now.monotonic, receiver: None, answered: None });
+        self.keep(now, of, Answered { reply, row: Some(number) });
         Ok(())
     }
 
     /// Somebody asks for a change.
     pub(crate) fn begin(&mut self, now: Now, from: SessionCaller, by: &UserName, id: RequestId) -> KnownRequest {
-        let of = (by.clone(), id);
-        if let Some(answered) = self.given.get(&of) {
-            return KnownRequest::Answered(Box::new(answered.reply.clone()));
+        let of = (self.number_of(by), id);
+        match self.changes.entry(of) {
+            Entry::Occupied(mut known) => {
+                let known = known.get_mut();
+                if let Some(answered) = &known.answered {
+                    return KnownRequest::Answered(Box::new(answered.reply.clone()));
+                }
+                known.receiver = Some(from);
+                KnownRequest::UnderWay
+            }
+            Entry::Vacant(new) => {
+                new.insert(Change { begun: now.monotonic, receiver: Some(from), answered: None });
+                self.asked_first.insert(from, of);
+                KnownRequest::New
+            }
         }
-        if let Some(open) = self.under_way.get_mut(&of) {
-            open.receiver = from;
-            return KnownRequest::UnderWay;
-        }
-        self.asked_first.insert(from, of.clone());
-        self.under_way.insert(of, UnderWay { receiver: from, begun: now.monotonic });
-        KnownRequest::New
     }
 
-    /// A change is saved together with this answer: returns the row that remembers it, and those to be forgotten.
+    /// A change of this user is saved together with this answer: returns the row that remembers it, and those to be
+    /// forgotten.
     pub(crate) fn save(&mut self, now: Now, first: SessionCaller, reply: &ClientReply) -> Vec<RowChange> {
-        let Some((by, id)) = self.asked_first.get(&first).cloned() else { return Vec::new() };
+        let Some(of) = self.asked_first.get(&first).copied() else { return Vec::new() };
         if matches!(reply, ClientReply::Refused(_)) {
             return Vec::new();
         }
         self.last_row += 1;
-        let row = AnswerRow { by: by.clone(), id, reply: reply.clone() };
+        let row = AnswerRow { by: self.users[of.0].clone(), id: of.1, reply: reply.clone() };
         let mut changes =
             vec![RowChange::Set { table: ANSWERS_TABLE, key: key(self.last_row), value: encode_row(&row) }];
-        changes.extend(self.keep(now, (by, id), Answered { reply: row.reply, row: Some(self.last_row) }));
+        changes.extend(self.keep(now, of, Answered { reply: row.reply, row: Some(self.last_row) }));
         changes
     }
 
     /// An answer goes out: returns who gets it.
     pub(crate) fn finish(&mut self, first: SessionCaller, reply: &ClientReply) -> SessionCaller {
         let Some(of) = self.asked_first.remove(&first) else { return first };
-        let Some(open) = self.under_way.remove(&of) else { return first };
-        if !matches!(reply, ClientReply::Refused(_)) && !self.given.contains_key(&of) {
-            // It has no row. Rows of those that make room for it go with the next change.
-            self.keep_without_row(open.begun, of, reply.clone());
+        let Some(change) = self.changes.get_mut(&of) else { return first };
+        let receiver = change.receiver.take().unwrap_or(first);
+        if change.answered.is_none() {
+            if matches!(reply, ClientReply::Refused(_)) || self.queue.len() >= ANSWERS_MAX {
+                self.changes.remove(&of);
+            } else {
+                // It has no row. Rows of those that make room for it go with the next change.
+                change.answered = Some(Answered { reply: reply.clone(), row: None });
+                self.queue.push_back((change.begun + ANSWER_LIFE, of));
+            }
         }
-        open.receiver
-    }
-
-    fn keep_without_row(&mut self, begun: Duration, of: (UserName, RequestId), reply: ClientReply) {
-        if self.given.len() < ANSWERS_MAX {
-            self.queue.push_back((begun + ANSWER_LIFE, of.clone()));
-            self.given.insert(of, Answered { reply, row: None });
-        }
+        receiver
     }
 
     /// Keeps an answer; returns the changes that remove the rows of old ones.
-    fn keep(&mut self, now: Now, of: (UserName, RequestId), answered: Answered) -> Vec<RowChange> {
-        self.queue.push_back((now.monotonic + ANSWER_LIFE, of.clone()));
-        self.given.insert(of, answered);
+    fn keep(&mut self, now: Now, of: ChangeKey, answered: Answered) -> Vec<RowChange> {
+        if let Some(change) = self.changes.get_mut(&of) {
+            change.answered = Some(answered);
+            self.queue.push_back((now.monotonic + ANSWER_LIFE, of));
+        }
         let mut changes = Vec::new();
         while let Some((end, _)) = self.queue.front()
-            && (*end <= now.monotonic || self.given.len() > ANSWERS_MAX)
+            && (*end <= now.monotonic || self.queue.len() > ANSWERS_MAX)
             && let Some((_, oldest)) = self.queue.pop_front()
         {
-            let row = self.given.remove(&oldest).and_then(|answered| answered.row);
+            let row = self.changes.remove(&oldest).and_then(|change| change.answered).and_then(|it| it.row);
             changes.extend(row.map(|row| RowChange::Remove { table: ANSWERS_TABLE, key: key(row) }));
         }
         changes
+    }
+
+    fn number_of(&mut self, user: &UserName) -> usize {
+        if let Some(number) = self.numbers.get(user) {
+            return *number;
+        }
+        self.numbers.insert(user.clone(), self.users.len());
+        self.users.push(user.clone());
+        self.users.len() - 1
     }
 }
 
