@@ -12,6 +12,7 @@
 #include "sector_udf.h"
 
 SECTOR_UDF_LIBRARY
+SECTOR_UDF_PARAMETERS(matching_lines, "text,")
 
 /* Progress is told about every so many bytes. */
 enum { PROGRESS_BYTES = 1 << 20 };

@@ -39,6 +39,8 @@ fn a_program_gets_its_arguments_and_its_end_is_that_of_sector() {
     let tried = ended(run(&["--json", "try", "-x", "a b", "--help"]));
     let own = folder.path().join("bin/sector");
     assert_eq!((tried.code, tried.text()), (9, format!("--json -x a b --help\n{}\n", own.display())));
+    let helped = ended(run(&["help", "try", "that"]));
+    assert_eq!((helped.code, helped.text().lines().next()), (9, Some("that --help")));
     script(&path, "sector-fall", "kill -9 $$");
     assert_eq!(run(&["fall"]).status.signal(), Some(9));
     // The folder of `sector` goes first.
@@ -54,7 +56,7 @@ fn a_missing_program_is_named_and_a_mistyped_command_is_corrected() {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| ended(alone(folder.path(), folder.path(), arguments).output().unwrap());
     let missing = run(&["oct", "terasort", "gen"]);
-    assert_eq!(missing.code, 3);
+    assert_eq!((missing.code, run(&["help", "oct"]).code), (3, 3));
     assert!(missing.errors.contains("`sector-oct`") && missing.errors.contains("cargo install"), "{}", missing.errors);
     for (typed, meant) in [("octt", "oct"), ("lss", "ls"), ("jbos", "jobs")] {
         let wrong = run(&[typed]);

@@ -169,6 +169,8 @@ fn transfers_end_with_one_line_and_a_job_with_its_id() {
     let said = cloud.ok(&["run", "--udf", "words", "--input", "/d", "--output", "/out"]);
     let job = cloud.json(&["jobs"])[0]["id"].as_str().unwrap().to_owned();
     assert!(said.contains(&job), "{said}");
+    let quiet = cloud.run(&["run", "--quiet", "--udf", "words", "--input", "/d", "--output", "/quiet"]);
+    assert_eq!((quiet.code, quiet.text(), quiet.errors), (0, String::new(), String::new()));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::{
     fs,
     path::PathBuf,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use cluster::{CliTestbed, Roles, ended, poll_until, random_bytes};
@@ -172,8 +172,8 @@ fn a_copy_from_a_cloud_that_dies_midway_ends_in_one_sentence_and_shows_nothing()
 }
 
 #[test]
-fn a_cloud_of_another_authority_and_an_operator_who_wants_none_are_refused() {
-    let (there, mut here) = (Roles::start(1, 1), Roles::start(1, 1));
+fn a_cloud_of_another_authority_is_refused() {
+    let (there, here) = (Roles::start(1, 1), Roles::start(1, 1));
     let file = there.random_file("in", 1_000_000);
     there.ok(&["put", file.to_str().unwrap(), "/a"]);
     // A client that trusts another authority cannot even log in.
@@ -185,14 +185,35 @@ fn a_cloud_of_another_authority_and_an_operator_who_wants_none_are_refused() {
     let wrong = here.file("wrong.toml", wrong);
     let refused = here.run(&["cp", "--from-profile", wrong.to_str().unwrap(), "/a", "/b"]);
     assert!(refused.code > 1 && refused.errors.contains("cannot log in at"), "{}: {}", refused.code, refused.errors);
+    here.fails(3, &["stat", "/b"]);
+}
+
+// Promise 55.
+#[test]
+fn a_copy_goes_through_its_client_where_nodes_may_not_fetch_and_resumes_when_repeated() {
+    let (there, mut here) = (Roles::start(1, 1), Roles::start(1, 1));
+    let file = there.random_file("in", FILE_BYTES);
+    there.ok(&["put", file.to_str().unwrap(), "/d/a"]);
+    there.ok(&["put", there.file("small", "small").to_str().unwrap(), "/d/sub/small"]);
     here.kill("node-1");
     here.change("node-1", "third_party_from", "\"own-cloud\"");
     here.run_role("node-1");
     here.until_up(1);
-    let refused = here.fails(4, &["cp", "--from-profile", &profile(&there), "/a", "/b"]);
-    assert!(refused.contains("third_party_from"), "{refused}");
-    here.fails(3, &["stat", "/b"]);
-    let own = here.random_file("own", 1_000_000);
-    here.ok(&["put", own.to_str().unwrap(), "/own"]);
-    here.ok(&["cp", "/own", "/copy"]);
+    here.ok(&["profile", "add", "there", &profile(&there)]);
+    let words = ["cp", "-r", "--limit", "4MB/s", "sector://@there/d", "/d"];
+    let mut child = here.command(&words).stderr(Stdio::null()).spawn().unwrap();
+    let part = || fs::read_dir(here.role_folder("node-1").join("partial")).ok()?.flatten().next()?.metadata().ok();
+    poll_until("a part has come", || part().filter(|part| part.len() > PART_BYTES));
+    let client = child.id();
+    assert_eq!(there.connected_node(client).as_deref(), Some("node-1"), "the client itself reads there");
+    assert!(Command::new("kill").args(["-INT", &client.to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    here.fails(3, &["stat", "/d/a"]);
+    let again = here.run(&["cp", "-r", "sector://@there/d", "/d"]);
+    assert!(again.code == 0 && again.errors.contains("had arrived before"), "{}", again.errors);
+    assert!(here.run(&["cat", "/d/a"]).out == random_bytes(FILE_BYTES));
+    assert_eq!(here.ok(&["cat", "/d/sub/small"]), "small");
+    let modified = |cloud: &Roles| cloud.json(&["stat", "/d/a"])["modified"].clone();
+    assert_eq!(modified(&here), modified(&there));
+    here.ok(&["cp", "/d/a", "/copy"]);
 }

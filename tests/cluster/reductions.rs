@@ -104,3 +104,46 @@ fn a_line_without_a_number_is_named_by_the_job_that_was_to_add_it() {
     let error = cloud.fails(2, &[&sum[..], &twice].concat());
     assert!(error.contains("2 times for 1 stages"), "{error}");
 }
+
+#[test]
+fn a_reduction_alone_gives_one_record_a_key_and_parameters_are_for_their_stage() {
+    let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
+    let text: String = (0..3_000).map(|number| format!("word{}\n", number % 7)).collect();
+    let file = cloud.file("text", &text);
+    cloud.ok(&["put", "--records", "lines", file.to_str().unwrap(), "/text"]);
+    let expected: Vec<_> = (0..7).map(|word| format!("word{word}\t{}", 428 + u32::from(word < 4))).collect();
+    // Many segments, each of which has all words.
+    let small = ["--segment-bytes", "100:200", "--result-records", "lines", "--input", "/text"];
+    let reduce = ["run", "--udf", "reduce", "--output"];
+    cloud.ok(&[&reduce[..], &["/alone", "--param", "reduction=count"], &small].concat());
+    assert_eq!(lines(&cloud, "/alone"), expected);
+    let each = ["--then", "reduce", "--param", "0:reduction=count", "--param", "1:reduction=sum"];
+    cloud.ok(&[&reduce[..], &["/each"], &each, &small].concat());
+    assert_eq!(lines(&cloud, "/each"), expected);
+
+    // What would be wrong without notice is refused before the job begins.
+    let jobs = cloud.json(&["jobs"]);
+    let twice = [&reduce[..], &["/none", "--then", "reduce", "--param", "reduction=count"], &small].concat();
+    assert!(cloud.fails(2, &twice).contains("reduction=sum"));
+    let typo = ["run", "--udf", "filter", "--param", "contains=a", "--param", "typo=1", "--output", "/none"];
+    let error = cloud.fails(2, &[&typo[..], &small].concat());
+    assert!(error.contains("`typo`") && error.contains("contains, lacks"), "{error}");
+    let error = cloud.fails(2, &[&reduce[..], &["/none", "--param", "1:reduction=sum"], &small].concat());
+    assert!(error.contains("a stage that the job does not have"), "{error}");
+    let library = cloud.compile("declaring", DECLARING);
+    let declaring = ["run", "--udf", &format!("{}:f", library.display()), "--param", "shortst=1", "--output", "/none"];
+    let error = cloud.fails(2, &[&declaring[..], &small].concat());
+    assert!(error.contains("`f` knows shortest, longest"), "{error}");
+    assert_eq!(cloud.json(&["jobs"]), jobs);
+}
+
+const DECLARING: &str = r#"
+    #include "sector_udf.h"
+    SECTOR_UDF_LIBRARY
+    SECTOR_UDF_PARAMETERS(f, "shortest,longest,")
+    SECTOR_UDF_EXPORT int32_t f(const sector_input *input, sector_output *output) {
+        (void)input;
+        (void)output;
+        return 0;
+    }
+"#;

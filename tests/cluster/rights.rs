@@ -21,6 +21,15 @@ fn rights_are_said_inherited_taken_away_and_there_again_after_a_restart() {
     cloud.fails(3, &["acl", "owner", "/d", "alise"]);
     cloud.fails(3, &["quota", "set", "alise", "bytes=1TB"]);
     cloud.ok(&["quota", "set", "alise", "bytes=1TB", "--unknown"]);
+    cloud.fails(3, &["quota", "clear", "alice"]);
+    cloud.ok(&["quota", "clear", "alise"]);
+    cloud.fails(3, &["user", "add", "zoe", "--service", "--group", "asto"]);
+    cloud.ok(&["user", "add", "zoe", "--service"]);
+    cloud.ok(&["group", "add", "geo"]);
+    let typos = cloud.fails(3, &["group", "join", "geo", "zo", "zoe", "zooe"]);
+    assert!(typos.contains("no user `zo`") && typos.contains("no user `zooe`"), "{typos}");
+    assert_eq!(cloud.json(&["group", "list"])[0]["members"][0], "zoe", "a mistyped name holds up no other");
+    cloud.fails(3, &["group", "join", "gep", "zoe"]);
     cloud.ok(&["acl", "set", "/d", "group:astro:r,user:alice:wr", "--unknown"]);
     cloud.ok(&["acl", "set", "/d/f", "user:bob:rx", "--unknown"]);
     let of_folder = cloud.json(&["acl", "get", "/d"]);

@@ -304,7 +304,7 @@ fn a_parameter_is_never_run_as_a_command() {
     cloud.ok(&["put", file.to_str().unwrap(), "/in"]);
     let evil = cloud.folder().join("evil");
     let words = format!("$(touch {0}); touch {0} `touch {0}`", evil.display());
-    cloud.run(&["run", "--udf", "copy", "--param", &format!("x={words}"), "--input", "/in", "--output", "/out"]);
+    cloud.ok(&["run", "--udf", "cmd:cat", "--param", &format!("x={words}"), "--input", "/in", "--output", "/out"]);
     let mut child = cloud.command(&["put", "-", &format!("/{words}")]).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"x").unwrap();
     child.wait().unwrap();

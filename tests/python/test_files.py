@@ -441,3 +441,30 @@ def test_a_folder_becomes_equal_to_another_in_both_directions(cloud: sector.Clou
         cloud.sync(source, there, delete=True, include=["none"])
     with pytest.raises(FileNotFoundError):
         cloud.sync(tmp_path / "nowhere", there, delete=True)
+
+
+def test_a_folder_becomes_equal_to_one_of_another_cloud(
+    cloud: sector.Cloud, folder: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    here = f"sector:/{folder}"
+    cloud.write_bytes(f"{folder}/sub/a", b"a")
+    cloud.write_bytes(f"{folder}/b", pattern(3 * MIB))
+    with sector.up(nodes=1, data=tmp_path_factory.mktemp("other")) as other:
+        other.write_bytes("/there/old", b"old")
+        would = cloud.sync(here, "sector://there", to=other, delete=True, dry_run=True)
+        assert [(step.action, str(step.path)) for step in would] == [
+            ("make-folder", "sub"),
+            ("new", "b"),
+            ("new", "sub/a"),
+            ("remove", "old"),
+        ]
+        assert cloud.sync(here, "sector://there", to=other, delete=True) == would
+        assert cloud.sync(here, "sector://there", to=other, delete=True) == [], "nothing is left to do"
+        assert other.read_bytes("/there/b") == pattern(3 * MIB)
+        assert other.stat("/there/b").modified == cloud.stat(f"{folder}/b").modified
+        with pytest.raises(FileNotFoundError, match=f"in the cloud `{other.address}`"):
+            other.sync("sector://none", here, to=cloud)
+        with pytest.raises(ValueError, match="lies in no cloud"):
+            cloud.sync(here, "there", to=other)
+        with pytest.raises(ValueError, match="names the cloud `west`"):
+            cloud.sync(here, "sector://@west/there")

@@ -88,6 +88,14 @@ def test_a_profile_that_says_another_cloud_gives_another_file_system(
     assert fsspec.filesystem("sector") is fs
 
 
+def test_a_path_that_names_a_cloud_is_refused_and_a_name_may_begin_like_one(fs: Any, folder: str) -> None:
+    with pytest.raises(ValueError, match="storage_options"):
+        fs.exists("sector://@chicago/a")
+    fs.pipe_file("sector:///@chicago", b"a")
+    assert fs.cat_file("/@chicago") == b"a"
+    fs.rm_file("/@chicago")
+
+
 def test_bytes_are_read_in_ranges_and_many_at_once(fs: Any, folder: str) -> None:
     fs.pipe({f"{folder}/{name}": name.encode() * 1000 for name in "abc"})
     assert fs.cat_file(f"{folder}/a", 5, 8) == b"aaa" and fs.cat_file(f"{folder}/a", -2) == b"aa"

@@ -405,3 +405,68 @@ def test_a_side_file_that_cannot_be_had_keeps_the_job_from_beginning(
         stream.map("copy", side={"my-words": f"{texts}/a.txt"}).to(f"{folder}/out")
     with pytest.raises(ValueError, match="is a folder"):
         stream.map("copy", side={"words": texts}).to(f"{folder}/out").run(progress=False)
+
+
+def test_what_functions_print_is_read_by_segment(cloud: sector.Cloud, folder: str, texts: str) -> None:
+    def f(segment, out):  # type: ignore[no-untyped-def]
+        print("begins", bytes(segment.buffer[:5]).decode())
+        if segment.path.endswith("c.txt"):
+            raise ValueError("no c")
+
+    job = cloud.stream(f"{texts}/*.txt", records="lines").map(f).to(f"{folder}/out", max_errors=1)
+    with pytest.raises(ValueError, match="not begun"):
+        job.logs()
+    job.run()
+    found = {(log.stage, log.segment): (log.text, log.failed) for log in job.logs()}
+    assert found == {
+        (0, 0): ("begins the q", False),
+        (0, 1): ("begins a qui", False),
+        (0, 2): ("begins nothi", True),
+    }
+    assert job.id is not None
+    assert cloud.job(job.id).logs() == job.logs()
+    assert job.status is not None
+    assert job.id in [status.id for status in cloud.jobs(user=job.status.user, state="done")]
+    assert job.id not in [status.id for status in cloud.jobs(state="failed")]
+    with pytest.raises(ValueError, match="no state"):
+        cloud.jobs(state="finished")
+
+
+def test_equal_errors_are_one_and_an_unknown_parameter_is_refused(cloud: sector.Cloud, folder: str, texts: str) -> None:
+    def fails(segment, out):  # type: ignore[no-untyped-def]
+        raise ValueError("alike")
+
+    job = cloud.stream(f"{texts}/*.txt", records="lines").map(fails).to(f"{folder}/out", max_errors=3).run()
+    assert job.status is not None
+    [error] = job.status.errors
+    assert error.startswith("3 segments failed alike (")
+    with pytest.raises(ValueError, match="`filter` knows contains"):
+        cloud.stream(texts, records="lines").map("filter", contians="a").to(f"{folder}/none").run()
+
+
+def test_a_reduction_alone_gives_one_record_a_key(cloud: sector.Cloud, folder: str) -> None:
+    for name in "ab":
+        cloud.write_bytes(f"{folder}/in/{name}", b"x\ny\nx\n")
+    stream = cloud.stream(f"{folder}/in", records="lines")
+    job = stream.map("reduce", reduction="count", records="lines").to(f"{folder}/out").run()
+    found = sorted(line for path in job.outputs for line in cloud.read_bytes(path).splitlines())
+    assert found == [b"x\t4", b"y\t2"]
+
+
+def test_modules_of_ones_own_go_along(cloud: sector.Cloud, folder: str, texts: str, tmp_path: Path) -> None:
+    (tmp_path / "sky").mkdir()
+    (tmp_path / "sky" / "__init__.py").write_text("")
+    (tmp_path / "sky" / "stars.py").write_text("BRIGHT = b'Sirius'\n")
+
+    def f(segment, out):  # type: ignore[no-untyped-def]
+        from sky.stars import BRIGHT  # type: ignore[import-not-found]
+
+        out.emit(BRIGHT)
+
+    stream = cloud.stream(texts)
+    job = stream.map(f, py_modules=[tmp_path / "sky"]).to(f"{folder}/out").run()
+    assert {cloud.read_bytes(path) for path in job.outputs} <= {b"Sirius" * count for count in (1, 2, 3)}
+    with pytest.raises(TypeError, match="list"):
+        stream.map(f, py_modules="sky")
+    with pytest.raises(ValueError, match="none"):
+        stream.map("copy", py_modules=[tmp_path / "sky"]).to(f"{folder}/none")

@@ -9,7 +9,10 @@ def test_rights_are_given_added_to_and_taken_back(cloud: sector.Cloud, folder: s
     cloud.write_bytes(f"{folder}/a", b"a")
     before = cloud.acl(f"{folder}/a")
     assert (before.owner, before.is_own, before.mine) == ("admin", False, "rwxa")
-    cloud.set_acl(folder, {"user:alice": "rw"})
+    for unknown in ("user:alice", "group:astro"):
+        with pytest.raises(FileNotFoundError, match=f"there is no {unknown.replace(':', ' `')}`"):
+            cloud.set_acl(folder, {unknown: "rw"})
+    cloud.set_acl(folder, {"user:alice": "rw"}, unknown=True)
     cloud.set_acl(folder, {**cloud.acl(folder).rights, "everyone": "r"})
     below = cloud.acl(f"{folder}/a")
     assert (below.rights, below.is_own, below.source) == ({"user:alice": "rw", "everyone": "r"}, False, folder)
@@ -46,6 +49,10 @@ def test_a_policy_is_changed_by_its_names_and_warns(cloud: sector.Cloud, folder:
 
 
 def test_a_users_quota_is_set_and_holds(cloud: sector.Cloud, folder: str) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no user `nobody`"):
+        cloud.set_quota("nobody", max_bytes=1, max_files=None)
+    cloud.set_quota("nobody", max_bytes=1, max_files=None, unknown=True)
+    cloud.set_quota("nobody", max_bytes=None, max_files=None)
     cloud.set_quota("admin", max_bytes=None, max_files=1)
     try:
         [quota] = [quota for quota in cloud.quotas() if quota.user == "admin"]

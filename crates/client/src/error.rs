@@ -92,6 +92,14 @@ pub enum ClientError {
         /// The request.
         request: &'static str,
     },
+    /// An error in one of two clouds.
+    #[error("in the cloud `{cloud}`: {error}")]
+    InCloud {
+        /// The name of its profile, or the address of its master.
+        cloud: String,
+        /// What happened there.
+        error: Box<Self>,
+    },
 }
 
 /// Advice for a file without a copy.
@@ -116,6 +124,7 @@ impl ClientError {
             Self::NoCopy { .. } => Reason::NoCopy,
             Self::Corrupt { .. } => Reason::Corrupt,
             Self::Unexpected { .. } => Reason::Failed,
+            Self::InCloud { error, .. } => error.reason(),
         }
     }
 
@@ -133,6 +142,7 @@ impl ClientError {
             Self::NoCopy { .. } => ErrorClass::RetryHere,
             Self::Corrupt { .. } => ErrorClass::Corrupt,
             Self::Unexpected { .. } => ErrorClass::Bug,
+            Self::InCloud { error, .. } => error.class(),
             _ => ErrorClass::Refuse,
         }
     }
@@ -141,7 +151,16 @@ impl ClientError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused(refusal) => refusal.retry_after(),
+            Self::InCloud { error, .. } => error.retry_after(),
             _ => None,
+        }
+    }
+
+    /// What happened, whichever cloud it happened in.
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::InCloud { error, .. } => error.cause(),
+            error => error,
         }
     }
 

@@ -35,7 +35,7 @@ pub use protocol::{
             Membership, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest,
             TopologyStatus,
         },
-        history::{AttemptEnd, AttemptRecord, JobHistory, NodeMarks},
+        history::{AttemptEnd, AttemptRecord, JobHistory, JobLogs, NodeMarks, SegmentLog},
         load::{DiskLoad, LoadMetric, LoadPage, LoadSample, LoadSeries, LoadUnit, MachineSize, NodeLoad, ProcessLoad},
         master_security::KnownUser,
         request::MetricsSource,

@@ -318,3 +318,44 @@ async fn a_client_runs_a_job_while_another_of_its_jobs_stands_still() {
     standing.abort();
     cloud.until_logged("conversation ended").await;
 }
+
+#[tokio::test]
+async fn what_functions_print_is_told_once_with_where_they_failed() {
+    let cloud = FakeCloud::start(&["a", "b"]).await;
+    cloud.world().prints = true;
+    let input = cloud.add_file("/in/1", &records(30), &["a"]);
+    let outcome = cloud.client().await.run_job(two_stages(vec![input.clone()], folder("/out")), nothing).await.unwrap();
+    let logs = std::mem::take(&mut cloud.world().logs);
+    let mut keys: Vec<_> = logs.iter().map(client::SegmentLog::key).collect();
+    keys.sort_unstable();
+    let stages = (0..).zip(&outcome.record.stages);
+    let expected: Vec<_> = stages
+        .flat_map(|(stage, record)| {
+            std::iter::once((stage, None)).chain((0..record.segments).map(move |segment| (stage, Some(segment))))
+        })
+        .collect();
+    assert_eq!(keys, expected, "of each segment once, and of each stage's function while it was loaded");
+    assert!(
+        logs.iter()
+            .all(|log| !log.failed && (log.output.segment.is_none() || log.output.text().starts_with("segment ")))
+    );
+
+    cloud.world().faults.push_back(Fault::Err("no".into()));
+    cloud.client().await.run_job(two_stages(vec![input], folder("/again")), nothing).await.unwrap_err();
+    let failed: Vec<_> = cloud.world().logs.iter().filter(|log| log.failed).map(|log| log.output.segment).collect();
+    assert_eq!(failed.len(), 1);
+}
+
+#[tokio::test]
+async fn a_reduction_alone_is_given_a_stage_that_brings_its_keys_together() {
+    let cloud = FakeCloud::start(&["a", "b"]).await;
+    let input = cloud.add_file("/in/1", &records(30), &["a"]);
+    let mut reduce = function("reduce");
+    reduce.parameters = vec![("reduction".into(), "first".into()), ("key".into(), "0:1".into())];
+    let spec = JobSpec::new("test", vec![input], vec![StageSpec::shuffle(reduce, 3)], folder("/out"));
+    let outcome = cloud.client().await.run_job(spec, nothing).await.unwrap();
+    assert_eq!(outcome.record.stages.len(), 2);
+    let loads: Vec<String> =
+        cloud.world().log.iter().filter(|line| line.starts_with("load BuiltIn(hash)")).cloned().collect();
+    assert!(!loads.is_empty());
+}

@@ -222,6 +222,8 @@ pub(crate) const NAMES_TABLE: &str = "names";
 pub(crate) const JOBS_TABLE: &str = "jobs";
 /// Table of the outcomes of jobs' attempts, by [`JobId`](protocol::JobId).
 pub(crate) const HISTORIES_TABLE: &str = "histories";
+/// Table of what jobs' functions printed, by [`JobId`](protocol::JobId) and a number that counts up.
+pub(crate) const LOGS_TABLE: &str = "logs";
 /// Table of nodes, by [`NodeId`].
 pub(crate) const NODES_TABLE: &str = "nodes";
 /// Table of policies, by [`FileId`](protocol::FileId).
@@ -249,7 +251,7 @@ pub(crate) const CLOCK_TABLE: &str = "clock";
 /// Table of the answers of changes that are made once, by a number that counts up.
 pub(crate) const ANSWERS_TABLE: &str = "answers";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 16] = [
+pub const TABLES: [&str; 17] = [
     NAMES_TABLE,
     JOBS_TABLE,
     NODES_TABLE,
@@ -266,4 +268,5 @@ pub const TABLES: [&str; 16] = [
     LINEAGE_TABLE,
     CLOCK_TABLE,
     ANSWERS_TABLE,
+    LOGS_TABLE,
 ];

@@ -503,6 +503,26 @@ fn segment(source: SegmentSource, from: u64, until: u64, records: RecordFraming)
     SegmentOrder::single(0, PartOrder::plain(source, path("/in/file"), from, until, records))
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_function_prints_comes_to_its_driver_before_its_results() {
+    let mut cloud = FakeCloud::start().await;
+    let node = cloud.node("n1").await;
+    cloud.put(&node, 1, b"first\nsecond\n").await;
+    let mut driver = cloud.drive(&node).await;
+    let words = ["sh", "-c", "read line; echo I read $line >&2"].map(str::to_owned).to_vec();
+    let function = FunctionSpec { code: FunctionCode::Program { words }, parameters: vec![] };
+    assert_eq!(driver.ask(SpeRequest::Load(LoadOrder::plain(function))).await, SpeReply::Loaded);
+    assert!(driver.printed.is_empty(), "nothing is told where nothing was printed");
+    let segments = vec![
+        segment(local(1), 0, 6, RecordFraming::Lines),
+        SegmentOrder { segment: 9, ..segment(local(1), 6, 13, RecordFraming::Lines) },
+    ];
+    run(&mut driver, task(0, 0, segments, OutputPlacement::Local)).await;
+    let [printed] = &driver.printed[..] else { panic!("{:?}", driver.printed) };
+    let texts: Vec<_> = printed.segments.iter().map(|output| (output.segment, output.text())).collect();
+    assert_eq!(texts, [(Some(0), "I read first".to_owned()), (Some(9), "I read second".to_owned())]);
+}
+
 fn task(task: u32, attempt: u32, segments: Vec<SegmentOrder>, output: OutputPlacement) -> TaskOrder {
     TaskOrder { attempt: AttemptId { job: JOB, stage: 0, epoch: 0, task, attempt }, segments, output, inputs: None }
 }

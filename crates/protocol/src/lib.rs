@@ -5,6 +5,7 @@
 //! them again.
 
 mod access;
+pub mod built_in;
 pub mod counters;
 pub mod gmp;
 pub mod ids;

@@ -97,6 +97,18 @@ pub const FUNCTION_ERRORS_MAX: u32 = 10_000;
 pub const HISTORY_ATTEMPTS_MAX: usize = 1_000;
 /// Most bytes of a job's history as a message: the paths in it may be long, and the master keeps it in memory.
 pub const HISTORY_BYTES_MAX: usize = 128 * 1024;
+/// Most bytes kept of what a function prints over one segment: the first half, and the last. It is the end of a
+/// traceback, and what came before the first mistake.
+pub const SEGMENT_LOG_BYTES_MAX: usize = 8 * 1024;
+/// Most bytes kept of what the functions of one job print, with [`LOG_ENTRY_BYTES`] for each segment. A job's log is one
+/// message, and the master keeps those of some jobs in memory.
+pub const JOB_LOG_BYTES_MAX: usize = 256 * 1024;
+/// How much of [`JOB_LOG_BYTES_MAX`] is for segments on which a function failed alone: they often come last.
+pub const JOB_LOG_BYTES_OF_FAILED: usize = 64 * 1024;
+/// What a segment's log counts beside its text, in bytes: so a job's log has some thousands of segments at most.
+pub const LOG_ENTRY_BYTES: usize = 128;
+/// Most segments of one log, as they are decoded; no log that keeps its bounds has as many.
+pub const LOG_SEGMENTS_MAX: usize = 4_096;
 /// Most bytes that a report quotes of the record at which a function failed: enough to recognize it, few enough for a
 /// log.
 pub const FUNCTION_RECORD_BYTES_MAX: usize = 256;

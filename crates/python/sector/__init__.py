@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from sector._native import BusyError, Copy, CorruptError, Entry, JobError, JobStatus, StageStatus, UnavailableError
 from sector.cloud import Cloud, Node, SyncAction, connect
-from sector.jobs import Job, Stream
+from sector.jobs import Job, SegmentLog, Stream
 from sector.local import LocalCloud, up
 from sector.management import Acl, CheckedCopy, Policies, Policy, Quota, TrashItem
 from sector.trial import Tested, test
@@ -58,6 +58,7 @@ __all__ = [
     "Policies",
     "Policy",
     "Quota",
+    "SegmentLog",
     "StageStatus",
     "Stream",
     "SyncAction",

@@ -50,13 +50,13 @@ class Node(NamedTuple):
 def connect(profile: LocalPath | None = None) -> Cloud:
     """Logs in to a cloud.
 
-    `profile` is the file that `sector up` or `sector login` wrote; by default `$SECTOR_PROFILE`, else `profile.toml` in
-    `$SECTOR_HOME` (`~/.sector`).
+    `profile` is the file that `sector up` or `sector login` wrote, or a name of `sector profile list`; by default
+    `$SECTOR_PROFILE`, else the profile in use, in `$SECTOR_HOME` (`~/.sector`).
 
     Raises `FileNotFoundError` where there is no such profile, `UnavailableError` where the master does not answer,
     `PermissionError` where it does not let the profile's user in.
     """
-    file = os.path.abspath(_native.default_profile() if profile is None else profile)
+    file = os.path.abspath(_native.profile_file(None if profile is None else os.fspath(profile)))
     return Cloud(cast(_native.Session, _native.connect(file, False)), file)
 
 
@@ -279,6 +279,7 @@ class Cloud:
         source: LocalPath,
         target: LocalPath,
         *,
+        to: Cloud | None = None,
         delete: bool = False,
         dry_run: bool = False,
         include: Iterable[str] = (),
@@ -288,7 +289,8 @@ class Cloud:
     ) -> list[SyncAction]:
         """Makes the folder `target` equal to the folder `source`. Gives what was done, or with `dry_run` what would be.
 
-        `sector://PATH` is a folder of the cloud, and anything else one of this machine; one of them is in the cloud. A file
+        `sector://PATH` is a folder of the cloud, and anything else one of this machine; one of them is in the cloud. With
+        `to`, both are folders of clouds, and `target` lies in that one: `a.sync("sector://x", "sector://x", to=b)`. A file
         is left as it is where length and time, or length and digest, are alike; with `checksum` the digests must be. With
         `delete`, what `source` lacks is removed from `target` when everything else went well; in the cloud it goes to the
         trash. Files that `exclude` matches, or none of `include` does, neither go nor are removed.
@@ -301,6 +303,7 @@ class Cloud:
             self._session.sync(
                 os.fspath(source),
                 os.fspath(target),
+                other=None if to is None else to._session,
                 delete=delete,
                 dry_run=dry_run,
                 include=list(include),
@@ -335,9 +338,12 @@ class Cloud:
         """
         return cast("list[str]", self._session.index([_path(each) for each in patterns], records, begins, False))
 
-    def jobs(self) -> list[_native.JobStatus]:
-        """All jobs that the master knows of, newest first."""
-        return status_of(self._session)
+    def jobs(self, *, user: str | None = None, state: str | None = None) -> list[_native.JobStatus]:
+        """All jobs that the master knows of, newest first; or those of a `user`, or in a `state`.
+
+        Raises `ValueError` for a state that a job cannot be in.
+        """
+        return status_of(self._session, user, state)
 
     def job(self, job: str, folder: CloudPath | None = None) -> Job:
         """A job by its id, whoever started it: its status, and to wait for it or cancel it.
@@ -351,13 +357,15 @@ class Cloud:
         """Whose a file or folder is, and who may do what with it."""
         return Acl.of(_native.acl(self._session, _path(path)))
 
-    def set_acl(self, path: CloudPath, rights: Mapping[str, str] | None) -> Acl:
+    def set_acl(self, path: CloudPath, rights: Mapping[str, str] | None, *, unknown: bool = False) -> Acl:
         """Gives a file or folder an access list of its own, in place of that before; with `None` it has that of its folders.
 
-        `cloud.set_acl(path, {**cloud.acl(path).rights, "user:alice": "rw"})` adds to it. Names are not looked up: rights may
-        be for users to come. Raises `PermissionError`, and `ValueError` for what is no list.
+        `cloud.set_acl(path, {**cloud.acl(path).rights, "user:alice": "rw"})` adds to it. Raises `PermissionError`,
+        `ValueError` for what is no list, and for administrators `FileNotFoundError` for a user or group that the cloud does
+        not know: with `unknown` it is taken, as for one of a directory that has not been here yet.
         """
-        return Acl.of(_native.set_acl(self._session, _path(path), None if rights is None else list_of(dict(rights))))
+        text = None if rights is None else list_of(dict(rights))
+        return Acl.of(_native.set_acl(self._session, _path(path), text, unknown))
 
     def policy(self, path: CloudPath) -> Policies:
         """What is wanted of a file or a folder: copies, sites, a lifetime, a quota."""
@@ -379,9 +387,12 @@ class Cloud:
         """How much users and folders keep and may keep; of all for administrators, else one's own."""
         return [Quota(*row) for row in _native.quotas(self._session)]
 
-    def set_quota(self, user: str, *, max_bytes: int | None, max_files: int | None) -> None:
-        """Sets how much a user may keep; `None`: no limit. For administrators. That of a folder is in its policy."""
-        _native.set_quota(self._session, user, max_bytes, max_files)
+    def set_quota(self, user: str, *, max_bytes: int | None, max_files: int | None, unknown: bool = False) -> None:
+        """Sets how much a user may keep; `None`: no limit. For administrators. That of a folder is in its policy.
+
+        Raises `FileNotFoundError` for a user whom the cloud does not know, unless `unknown` is set.
+        """
+        _native.set_quota(self._session, user, max_bytes, max_files, unknown)
 
     def trash(self, all_users: bool = False) -> list[TrashItem]:
         """What was removed and can be restored, oldest first; of all users for administrators only."""

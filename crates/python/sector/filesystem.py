@@ -36,7 +36,7 @@ class _ByProfile(type(AsyncFileSystem)):  # type: ignore[misc]
     @property
     def _what_the_profile_says(cls) -> str | None:
         try:
-            file = getattr(_asked, "profile", None) or _native.default_profile()
+            file = _native.profile_file(getattr(_asked, "profile", None))
             content = Path(file).read_bytes()
         except (OSError, ValueError):
             # `cloud` says what is the matter.
@@ -50,7 +50,7 @@ _asked = threading.local()
 class SectorFileSystem(AsyncFileSystem, metaclass=_ByProfile):  # type: ignore[misc]
     """`sector://`: the files and folders of one cloud, as one user sees them.
 
-    `profile` (in `storage_options`) is the file of a profile; by default the one that `sector.connect` takes.
+    `profile` (in `storage_options`) is a profile, by its file or its name; by default the one that `sector.connect` takes.
 
     Files appear whole when they are closed, those of a transaction (`with fs.transaction:`) at its end, each on its own.
     Missing folders are made. What is removed goes to the trash.
@@ -70,7 +70,13 @@ class SectorFileSystem(AsyncFileSystem, metaclass=_ByProfile):  # type: ignore[m
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
-        return "/" + os.fspath(path).removeprefix("sector://").strip("/")
+        path = os.fspath(path)
+        if path.startswith("sector://@"):
+            message = (
+                "names a cloud: give its profile in `storage_options`, and a name that begins with `@` as `sector:///@`"
+            )
+            raise ValueError(f"`{path}` {message}")
+        return "/" + path.removeprefix("sector://").strip("/")
 
     @property
     def cloud(self) -> Cloud:

@@ -10,11 +10,12 @@ do not change: each `map` gives a new one, so that several jobs may begin alike.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Self, cast
+from typing import NamedTuple, Self, cast
 
 from sector import _native
 from sector.functions import Function, Requirement, packed
@@ -22,6 +23,23 @@ from sector.progress import Bar
 
 Progress = Callable[[int, int, int], object]
 """Is told of a stage, its bytes done, and its bytes in all."""
+
+
+class SegmentLog(NamedTuple):
+    """What a function printed over one segment: standard output and standard error, in their order."""
+
+    stage: int
+    segment: int | None
+    """Its number in the stage's input; `None` for what was printed while the function was loaded."""
+    run: int
+    """How often the whole job had been started again."""
+    attempt: int
+    node: str
+    failed: bool
+    """Whether the function failed there."""
+    text: str
+    """At most 8 KiB: the beginning and the end, and between them a line that says how much is not kept."""
+    left_out_bytes: int
 
 
 @dataclass(frozen=True)
@@ -37,6 +55,8 @@ class Stage:
     records: str
     side: tuple[tuple[str, str], ...]
     """Names of side files, and where they are."""
+    modules: tuple[str, ...]
+    """Modules here that go along."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +99,7 @@ class Stream:
         buckets: int | None = None,
         records: str = "file",
         side: Mapping[str, str | PurePosixPath] | None = None,
+        py_modules: Sequence[str | os.PathLike[str]] = (),
         **parameters: object,
     ) -> Self:
         """Adds a stage: `function` is called with each segment, on the node where it lies.
@@ -96,13 +117,19 @@ class Stream:
         `side` names files of the cloud, at most 16 of 256 MiB, that every call may read: `segment.side["centres"]` for
         `side={"centres": "/centres"}`. Each is sent once to a node, in the version that it has when the job begins.
 
+        `py_modules` are modules on this machine that go along and that the function may import: files `NAME.py`, packages, or
+        folders of modules, of 12 MiB with the function.
+
         Raises `FileNotFoundError` where there is no such library, `ImportError` without `cloudpickle`, and what pickling
         raises for a function that cannot travel.
         """
+        if isinstance(py_modules, str | os.PathLike):
+            raise TypeError("`py_modules` is a list of paths")
         kind, name, code, requires = packed(function)
         texts = tuple((key, str(value)) for key, value in parameters.items())
         files = tuple((key, str(path)) for key, path in (side or {}).items())
-        stage = Stage(kind, name, code, tuple(requires), texts, buckets, records, files)
+        modules = tuple(os.path.expanduser(os.fspath(path)) for path in py_modules)
+        stage = Stage(kind, name, code, tuple(requires), texts, buckets, records, files, modules)
         return replace(self, stages=(*self.stages, stage))
 
     def to(
@@ -137,6 +164,7 @@ class Stream:
                     each.buckets,
                     each.records,
                     list(each.side),
+                    list(each.modules),
                 )
                 for each in self.stages
             ],
@@ -234,6 +262,18 @@ class Job:
         entries = cast("list[_native.Entry]", self._session.entries(folder, False, False))
         return [entry.path for entry in entries if entry.name.startswith("part-")]
 
+    def logs(self) -> list[SegmentLog]:
+        """What its functions have printed so far, by stage and segment: of the last attempt at each, whether it failed or not.
+
+        8 KiB are kept of a segment and 256 KiB of a job, the last 64 KiB of them for segments that failed; the logs of the
+        last 100 jobs. They can be read from anywhere, also after the end, by who may see the job. Raises `ValueError` before
+        it has begun, `FileNotFoundError` where the master knows no such job (any more), `PermissionError`.
+        """
+        if self.id is None:
+            raise ValueError("the job has not begun: nothing was printed")
+        rows, _ = _native.job_logs(self._session, self.id)
+        return [SegmentLog(*row) for row in rows]
+
     def cancel(self) -> None:
         """Asks it to stop; its `run`, in another thread, then raises `JobError`. Raises `ValueError` before it has begun."""
         self._native.cancel()
@@ -267,6 +307,8 @@ _LOOK_SECONDS = 0.2
 """Time between two looks at a detached job."""
 
 
-def status_of(session: _native.Session) -> list[_native.JobStatus]:
-    """All jobs that the master knows of, newest first."""
-    return cast("list[_native.JobStatus]", session.jobs(False))
+def status_of(session: _native.Session, user: str | None, state: str | None) -> list[_native.JobStatus]:
+    """All jobs that the master knows of, or those of a user or in a state, newest first."""
+    if user is None and state is None:
+        return cast("list[_native.JobStatus]", session.jobs(False))
+    return _native.find_jobs(session, user, state)

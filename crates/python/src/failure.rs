@@ -71,12 +71,12 @@ impl From<Failure> for PyErr {
 
 /// The message, with what a caller in Python can do.
 fn message_of(error: &ClientError) -> String {
-    match error {
+    match error.cause() {
         ClientError::IsFolder { path } => format!("`{path}` is a folder; `get` takes it with recursive=True"),
         ClientError::IsLocalFolder { folder } => {
             format!("`{}` is a folder; `put` takes it with recursive=True", folder.display())
         }
-        error => error.to_string(),
+        _ => error.to_string(),
     }
 }
 

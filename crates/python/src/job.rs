@@ -5,6 +5,7 @@
 
 use std::{
     future::Future,
+    path::PathBuf,
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -16,7 +17,7 @@ use client::{
     Client, RecordFraming, SectorPath, Status,
     job::{
         FunctionCode, FunctionSpec, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, PythonCode, PythonFunction,
-        SideFileName, SideFileSpec, StageSpec,
+        SideFileName, SideFileSpec, StageSpec, give_modules, read_modules,
     },
 };
 use pyo3::{
@@ -31,8 +32,8 @@ use crate::{
 };
 
 /// A stage in Python's terms: where its function comes from (`built-in`, `native` or `python`), its name, its bytes,
-/// and what it needs. Then come its parameters, its buckets, how its results are split into records, and its side
-/// files by name.
+/// and what it needs. Then come its parameters, its buckets, how its results are split into records, its side files by
+/// name, and the modules that go along.
 pub(crate) type StageArguments = (
     String,
     String,
@@ -42,6 +43,7 @@ pub(crate) type StageArguments = (
     Option<u32>,
     String,
     Vec<(String, String)>,
+    Vec<PathBuf>,
 );
 
 /// What is to be run.
@@ -218,7 +220,7 @@ async fn spec(cloud: &Client, plan: JobRequest) -> Result<JobSpec, Failure> {
 
 /// A stage in the client's terms.
 pub(crate) fn stage(py: Python<'_>, words: StageArguments) -> PyResult<StageSpec> {
-    let (kind, name, code, requires, parameters, buckets, records, side) = words;
+    let (kind, name, code, requires, parameters, buckets, records, side, modules) = words;
     let code = match &*kind {
         "built-in" => FunctionCode::BuiltIn(name),
         "native" => FunctionCode::Native { library: code, symbol: name },
@@ -234,12 +236,11 @@ pub(crate) fn stage(py: Python<'_>, words: StageArguments) -> PyResult<StageSpec
         Ok(SideFileSpec { name, path: parse(&path)? })
     });
     let side = side.collect::<PyResult<_>>()?;
-    Ok(StageSpec {
-        function: FunctionSpec { code, parameters },
-        buckets,
-        records: format_of(&records)?,
-        side_files: side,
-    })
+    let mut functions = [FunctionSpec { code, parameters }];
+    let modules = read_modules(&modules).and_then(|modules| give_modules(&mut functions, &modules));
+    modules.map_err(Failure::from)?;
+    let [function] = functions;
+    Ok(StageSpec { function, buckets, records: format_of(&records)?, side_files: side })
 }
 
 fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use client::{JobRecord, JobState, StageRecord};
 use pyo3::{
-    Bound, PyResult, Python, pyclass, pymethods,
+    Bound, PyResult, Python,
+    exceptions::PyValueError,
+    pyclass, pymethods,
     types::{PyDateTime, PyTzInfo},
 };
 
@@ -61,15 +63,28 @@ impl StageStatus {
     }
 }
 
+fn state_name(state: JobState) -> &'static str {
+    match state {
+        JobState::Running => "running",
+        JobState::Done => "done",
+        JobState::Failed => "failed",
+        JobState::Cancelled => "cancelled",
+        JobState::Lost => "lost",
+    }
+}
+
+/// The state of this name.
+pub(crate) fn parse_state(text: &str) -> PyResult<JobState> {
+    let states = [JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled, JobState::Lost];
+    states.into_iter().find(|state| state_name(*state) == text).ok_or_else(|| {
+        let names = states.map(state_name).join(", ");
+        PyValueError::new_err(format!("`{text}` is no state of a job: it is one of {names}"))
+    })
+}
+
 impl From<JobRecord> for JobStatus {
     fn from(record: JobRecord) -> Self {
-        let state = match record.state {
-            JobState::Running => "running",
-            JobState::Done => "done",
-            JobState::Failed => "failed",
-            JobState::Cancelled => "cancelled",
-            JobState::Lost => "lost",
-        };
+        let state = state_name(record.state);
         // Stages that have not begun have none.
         let counters = record.counters.into_iter().map(BTreeMap::from).chain(std::iter::repeat(BTreeMap::new()));
         Self {

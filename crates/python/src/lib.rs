@@ -25,8 +25,8 @@ mod native {
         job::Job,
         job_status::{JobStatus, StageStatus},
         management::{
-            acl, cancel_job, check, default_profile, empty_trash, job_status, policy, quotas, restore, set_acl,
-            set_policy, set_quota, trash,
+            acl, cancel_job, check, empty_trash, find_jobs, job_logs, job_status, policy, profile_file, quotas,
+            restore, set_acl, set_policy, set_quota, trash,
         },
         reader::Reader,
         session::{Session, connect},

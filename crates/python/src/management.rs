@@ -5,7 +5,8 @@
 use std::path::PathBuf;
 
 use client::{
-    Acl, AclStatus, Client, Policy, PolicyStatus, Profile, QuotaOf, TrashItem, UserName,
+    Acl, AclStatus, Client, ClientError, Policy, PolicyStatus, Principal, Profile, QuotaOf, Reason, Refusal,
+    SegmentLog, TrashItem, UserName,
     file::check::{CheckResult, CheckedCopy},
     job::JobId,
 };
@@ -14,7 +15,7 @@ use pyo3::{Bound, PyAny, PyResult, Python, exceptions::PyValueError, pyfunction}
 use crate::{
     entry::Entry,
     failure::Failure,
-    job_status::JobStatus,
+    job_status::{JobStatus, parse_state},
     session::{Session, parse},
 };
 
@@ -25,13 +26,20 @@ type PolicyRow =
     (Option<u8>, Option<u8>, Vec<String>, Vec<String>, Option<u64>, Option<bool>, Option<u64>, Option<u64>);
 /// User or folder, bytes and files used, most bytes and files.
 type QuotaRow = (Option<String>, Option<String>, u64, u64, Option<u64>, Option<u64>);
+/// Stage, segment, run, attempt, node, whether the function failed, its text, and bytes that are not in it.
+type LogRow = (u32, Option<u64>, u32, u32, String, bool, String, u64);
 /// Whose, from where, where in the trash, until when in milliseconds, bytes of a file.
 type TrashRow = (String, String, String, u64, Option<u64>);
 
-/// The profile's file that is taken where none is named.
+/// The file of a profile, which is given by its name or its file; that which is taken where none is given.
 #[pyfunction]
-pub(crate) fn default_profile() -> PyResult<PathBuf> {
-    Ok(Profile::default_file().map_err(Failure::from)?)
+#[pyo3(signature = (chosen = None))]
+pub(crate) fn profile_file(chosen: Option<PathBuf>) -> PyResult<PathBuf> {
+    let file = match chosen {
+        Some(chosen) => Profile::chosen_file(&chosen),
+        None => Profile::default_file(),
+    };
+    Ok(file.map_err(Failure::from)?)
 }
 
 /// A job as the master knows it.
@@ -48,25 +56,64 @@ pub(crate) fn cancel_job<'py>(py: Python<'py>, session: &Session, job: &str) -> 
     session.call(py, false, async move |cloud: Client| Ok(cloud.cancel_job(job).await?))
 }
 
+/// The jobs of a user or in a state, newest first.
+#[pyfunction]
+pub(crate) fn find_jobs<'py>(
+    py: Python<'py>,
+    session: &Session,
+    user: Option<&str>,
+    state: Option<&str>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let user = user.map(|name| UserName::new(name).map_err(|error| PyValueError::new_err(error.to_string())));
+    let (user, state) = (user.transpose()?, state.map(parse_state).transpose()?);
+    session.call(py, false, async move |cloud: Client| {
+        Ok(cloud.find_jobs(user, state).await?.into_iter().map(JobStatus::from).collect::<Vec<_>>())
+    })
+}
+
+/// What a job's functions have printed so far, and how many segments are left out.
+#[pyfunction]
+pub(crate) fn job_logs<'py>(py: Python<'py>, session: &Session, job: &str) -> PyResult<Bound<'py, PyAny>> {
+    let job = job_id(job)?;
+    session.call(py, false, async move |cloud: Client| {
+        let logs = cloud.job_logs(job).await?;
+        let row = |log: SegmentLog| -> LogRow {
+            let SegmentLog { stage, epoch, attempt, node, failed, output } = log;
+            let text = output.text();
+            (stage, output.segment, epoch, attempt, node.to_string(), failed, text, output.left_out_bytes)
+        };
+        Ok((logs.segments.into_iter().map(row).collect::<Vec<_>>(), logs.left_out))
+    })
+}
+
 #[pyfunction]
 pub(crate) fn acl<'py>(py: Python<'py>, session: &Session, path: &str) -> PyResult<Bound<'py, PyAny>> {
     let path = parse(path)?;
     session.call(py, false, async move |cloud: Client| Ok(acl_row(cloud.acl(&path).await?)))
 }
 
-/// Sets an entry's own list; without one, that of the folders above holds again.
+/// Sets an entry's own list; without one, that of the folders above holds again. Names that are new in it must be known,
+/// unless `unknown` is set.
 #[pyfunction]
 pub(crate) fn set_acl<'py>(
     py: Python<'py>,
     session: &Session,
     path: &str,
     acl: Option<&str>,
+    unknown: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let path = parse(path)?;
     let acl = acl.map(|text| text.parse::<Acl>().map_err(|why| PyValueError::new_err(why.to_string()))).transpose()?;
     session.call(py, false, async move |cloud: Client| {
         let status = match acl {
-            Some(acl) => cloud.set_acl(&path, acl).await?,
+            Some(acl) => {
+                if !unknown {
+                    let before = cloud.acl(&path).await?.effective;
+                    let named: Vec<_> = before.entries().iter().map(|entry| entry.principal.clone()).collect();
+                    refuse_unknown(cloud.unknown_principal(&acl.without(&named)).await?)?;
+                }
+                cloud.set_acl(&path, acl).await?
+            }
             None => cloud.clear_acl(&path).await?,
         };
         Ok(acl_row(status))
@@ -125,9 +172,26 @@ pub(crate) fn set_quota<'py>(
     user: &str,
     bytes: Option<u64>,
     files: Option<u64>,
+    unknown: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let user = user.parse::<UserName>().map_err(|why| PyValueError::new_err(why.to_string()))?;
-    session.call(py, false, async move |cloud: Client| Ok(cloud.set_quota(&user, bytes, files).await?))
+    session.call(py, false, async move |cloud: Client| {
+        // What a user who is gone left behind may be taken away.
+        if !unknown && (bytes.is_some() || files.is_some()) {
+            refuse_unknown(cloud.unknown_user(std::slice::from_ref(&user)).await?.map(Principal::User))?;
+        }
+        Ok(cloud.set_quota(&user, bytes, files).await?)
+    })
+}
+
+fn refuse_unknown(unknown: Option<Principal>) -> Result<(), Failure> {
+    let named = match unknown {
+        Some(Principal::User(user)) => format!("there is no user `{user}`"),
+        Some(Principal::Group(group)) => format!("there is no group `{group}`"),
+        Some(Principal::Everyone) | None => return Ok(()),
+    };
+    let message = format!("{named}; with unknown=True the name is taken all the same");
+    Err(ClientError::from(Refusal::new(Reason::NotFound, message)).into())
 }
 
 #[pyfunction]

@@ -48,11 +48,14 @@ struct Login {
     client: Arc<OnceCell<Client>>,
 }
 
-/// Logs in to the cloud of a profile's file; where none is named, where commands look.
+/// Logs in to the cloud of a profile, which is given by its name or its file; else to that in use.
 #[pyfunction]
 pub(crate) fn connect(py: Python<'_>, profile: Option<PathBuf>, awaited: bool) -> PyResult<Bound<'_, PyAny>> {
     let connecting = async move {
-        let file = profile.map_or_else(Profile::default_file, Ok)?;
+        let file = match profile {
+            Some(chosen) => Profile::chosen_file(&chosen)?,
+            None => Profile::default_file()?,
+        };
         let profile = Profile::load(&file)?;
         let client = Client::connect(&profile).await?;
         let login = Login { process: process::id(), client: Arc::new(OnceCell::new_with(Some(client))) };
@@ -192,14 +195,16 @@ impl Session {
     }
 
     /// Makes a folder equal to another, or with `dry_run` only compares them. Gives each action with its path and bytes,
-    /// and the local paths that were left out because they are no ordinary files.
-    #[pyo3(signature = (from_, to, *, delete, dry_run, include, exclude, checksum, force, awaited))]
+    /// and the local paths that were left out because they are no ordinary files. `other` is the cloud of the target, where
+    /// that is not this one.
+    #[pyo3(signature = (from_, to, *, other, delete, dry_run, include, exclude, checksum, force, awaited))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn sync<'py>(
         &self,
         py: Python<'py>,
         from_: &str,
         to: &str,
+        other: Option<Bound<'py, Session>>,
         delete: bool,
         dry_run: bool,
         include: Vec<String>,
@@ -211,15 +216,20 @@ impl Session {
         let wrong = |error: client::ClientError| PyValueError::new_err(error.to_string());
         let filter = PathFilter::new(&include, &exclude).map_err(wrong)?;
         let options = SyncOptions { filter, delete, checksum, force };
-        let (from, to) = (SyncFolder::parse(from_).map_err(wrong)?, SyncFolder::parse(to).map_err(wrong)?);
+        let (from, to) = sync_folders(from_, to, other.is_some())?;
+        let other = other.map(|other| other.get().open_client(py)).transpose()?;
         self.call(py, awaited, async move |cloud| {
-            let plan = SyncPlan::new(&cloud, &from, &to, &options).await?;
+            let here = match other {
+                Some(other) => other.await?,
+                None => cloud.clone(),
+            };
+            let plan = SyncPlan::new((&cloud, &here), &from, &to, &options).await?;
             let left_out = plan.left_out().to_vec();
             let actions = if dry_run {
                 all_well(plan.refused())?;
                 plan.compared_actions().await
             } else {
-                let outcome = tree::sync(&cloud, plan, &unobserved()).await?;
+                let outcome = tree::sync((&cloud, &here), plan, &unobserved()).await?;
                 files_of(outcome.transfers)?;
                 outcome.actions
             };
@@ -391,15 +401,26 @@ impl Session {
     where
         F: Future<Output = Result<T, Failure>> + Send + 'static,
     {
-        if self.is_closed.load(Ordering::Relaxed) {
-            return Err(PyValueError::new_err("this cloud was closed; connect to it again with `sector.connect()`"));
-        }
-        let client = self.client(py);
+        let client = self.open_client(py)?;
         carry_out(py, awaited, async move { ask(client.await?).await })
     }
 
+    /// This process's client, unless the cloud was closed.
+    fn open_client(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<impl Future<Output = Result<Client, Failure>> + Send + 'static + use<>> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(PyValueError::new_err("this cloud was closed; connect to it again with `sector.connect()`"));
+        }
+        Ok(self.client(py))
+    }
+
     /// This process's client, logged in.
-    pub(crate) fn client(&self, py: Python<'_>) -> impl Future<Output = Result<Client, Failure>> + Send + 'static {
+    pub(crate) fn client(
+        &self,
+        py: Python<'_>,
+    ) -> impl Future<Output = Result<Client, Failure>> + Send + 'static + use<> {
         let (login, profile) = (self.login(py), self.profile.clone());
         async move { Ok(login.get_or_try_init(|| Client::connect(&profile)).await?.clone()) }
     }
@@ -416,6 +437,21 @@ impl Session {
         }
         Arc::clone(&login.client)
     }
+}
+
+/// Source and target of `Cloud.sync`; between two clouds, both are folders of a cloud.
+fn sync_folders(from: &str, to: &str, is_between_two: bool) -> PyResult<(SyncFolder, SyncFolder)> {
+    let parse = |text: &str| match SyncFolder::parse(text) {
+        Ok((None, SyncFolder::Local(_))) if is_between_two => {
+            Err(format!("`{text}` lies in no cloud: with `to`, source and target are written `sector://PATH`"))
+        }
+        Ok((None, folder)) => Ok(folder),
+        Ok((Some(name), _)) => Err(format!(
+            "`{text}` names the cloud `{name}`: write `sector://PATH`, and give the cloud of the target as `to`"
+        )),
+        Err(error) => Err(error.to_string()),
+    };
+    Ok((parse(from).map_err(PyValueError::new_err)?, parse(to).map_err(PyValueError::new_err)?))
 }
 
 /// The files of a transfer, or all that failed.

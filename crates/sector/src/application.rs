@@ -32,6 +32,14 @@ pub(crate) fn become_program(words: &[OsString], global: &Global) -> ExitCode {
     Failure::local("run", &file, &error).report(global.json)
 }
 
+/// The words that ask a program for its help, of `help NAME …`. Of a command of `sector` it is none: clap has answered.
+pub(crate) fn asked_help(words: &[OsString]) -> Option<Vec<OsString>> {
+    let (help, of) = words.split_first()?;
+    let name = of.first().filter(|name| help == "help" && !name.as_bytes().starts_with(b"-"))?;
+    let is_ours = Arguments::command().get_subcommands().any(|command| command.get_name() == name);
+    (!is_ours).then(|| of.iter().cloned().chain(["--help".into()]).collect())
+}
+
 /// Where programs are looked for, in this order.
 fn folders(own: Option<&Path>) -> Vec<PathBuf> {
     let beside = own.and_then(Path::parent).map(Path::to_owned);
@@ -147,6 +155,19 @@ mod tests {
         for (typed, meant) in [("octt", "'oct'"), ("statt", "'stat'"), ("jbos", "'jobs'")] {
             let error = built_in().try_get_matches_from(["sector", typed]).unwrap_err().to_string();
             assert!(error.contains("unrecognized subcommand") && error.contains(meant), "{error}");
+        }
+    }
+
+    #[test]
+    fn help_of_a_program_is_asked_of_the_program_and_of_a_command_of_ours_it_is_not() {
+        let asked = |line: &str| {
+            let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            asked_help(&words).map(|words| words.join(OsStr::new(" ")))
+        };
+        assert_eq!(asked("help oct"), Some("oct --help".into()));
+        assert_eq!(asked("help oct bench"), Some("oct bench --help".into()));
+        for other in ["help put nosuch", "help", "help --nosuch", "put", "oct help", ""] {
+            assert_eq!(asked(other), None, "{other}");
         }
     }
 

@@ -16,12 +16,18 @@ use std::process::ExitCode;
 use clap::Parser;
 use terminal::{LevelFilter, show};
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, Command, Global};
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return show::usage(&error),
+        Err(error) => {
+            let words: Vec<_> = std::env::args_os().skip(1).collect();
+            return match application::asked_help(&words) {
+                Some(words) => application::become_program(&words, &Global::default()),
+                None => show::usage(&error),
+            };
+        }
     };
     // An SPE runs user code, so its process sets up only what it needs.
     if matches!(arguments.command, Command::Spe) {

@@ -13,6 +13,7 @@ pub mod fuzzing;
 mod host;
 mod messages;
 mod sandbox;
+mod segment_mark;
 
 pub use child::FindBuiltIn;
 pub use error::SpeError;

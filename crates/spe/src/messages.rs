@@ -84,6 +84,8 @@ pub(super) struct PythonSpec {
     pub(super) python: Option<(u8, u8)>,
     /// The modules that it needs, with their versions.
     pub(super) requires: Vec<(String, Option<String>)>,
+    /// The files of its modules, which follow the code: where each lies, and its length in bytes.
+    pub(super) modules: Vec<(String, u64)>,
 }
 
 /// A [`SegmentOrder`](protocol::message::spe::SegmentOrder) whose files are passed along: each part's own file,

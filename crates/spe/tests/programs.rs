@@ -18,8 +18,8 @@ use std::{
 use protocol::{
     JobId, RecordFraming, Refusal, SectorPath, SliceId, Status,
     message::spe::{
-        AttemptId, FunctionCode, FunctionFailure, FunctionSpec, PartOrder, PythonCode, PythonFunction, SegmentOrder,
-        SegmentSource,
+        AttemptId, FunctionCode, FunctionFailure, FunctionSpec, ModuleFile, PartOrder, PythonCode, PythonFunction,
+        SegmentOrder, SegmentSource,
     },
 };
 use spe::{Sandbox, SandboxSettings, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun};
@@ -620,4 +620,20 @@ for line in sys.stdin:
         each.push(begun.elapsed().as_secs_f64() / 500.0);
     }
     println!("a segment of 4 KiB: {:.3} ms", median(&mut each) * 1e3);
+}
+
+#[tokio::test]
+async fn modules_that_go_along_are_imported_before_those_of_the_node() {
+    let text = "import colorsys\nfrom catalogue.stars import N\ndef f(segment, out):\n    out.emit(b'%d %s' % (N, colorsys.NAME))\n";
+    let mut function = python("f", text);
+    let module = |path: &str, text: &str| ModuleFile { path: path.into(), bytes: text.into() };
+    let FunctionCode::Python(code) = &mut function.code else { panic!("no Python") };
+    code.code = code.code.clone().with_modules(vec![
+        module("colorsys.py", "NAME = b'mine'\n"),
+        module("catalogue/__init__.py", ""),
+        module("catalogue/stars.py", "import os\nN = int(open(os.path.join(os.path.dirname(__file__), 'n')).read())\n"),
+        module("catalogue/n", "7"),
+    ]);
+    let mut spe = Spe::with(&function).await;
+    assert_eq!(spe.results(b"x", RecordFraming::File).await, "7 mine");
 }

@@ -48,6 +48,7 @@ pub use job::{
         AssignedLocator, AssignedPart, AssignedSegment, Assignment, BucketLocation, Delivery, JobAction, Placement,
         SegmentLocation,
     },
+    error_groups::{ErrorGroup, ErrorGroups},
     event::Event,
     history::History,
     plan::{FinalOutput, JobPlan, SpeNodePlan, StageOutput, StagePlan},

@@ -120,9 +120,9 @@ impl From<&ClientError> for Failure {
     fn from(error: &ClientError) -> Self {
         // A command that names a folder where it needs a file is used wrongly (2). Nothing exists in the place of
         // something else, as exit code 7 would say.
-        let is_misuse = matches!(error, ClientError::IsFolder { .. } | ClientError::IsLocalFolder { .. });
+        let is_misuse = matches!(error.cause(), ClientError::IsFolder { .. } | ClientError::IsLocalFolder { .. });
         let failure = Self::new(if is_misuse { Reason::Invalid } else { error.reason() }, error.to_string());
-        match error {
+        match error.cause() {
             ClientError::NoCopy { path, .. } | ClientError::Corrupt { path } | ClientError::IsFolder { path } => {
                 failure.about(path)
             }

@@ -6,7 +6,7 @@ use clap::Args;
 use client::{CarrierChoice, ControllerKind};
 
 /// What every command takes.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {
     /// The profile: which cloud, and who you are; a name, or a file [default: $SECTOR_PROFILE, else the one in use]

@@ -155,6 +155,12 @@ static inline uint64_t sector_key_hash(const void *key, size_t length) {
     SECTOR_UDF_EXPORT uint32_t sector_udf_abi_version(void);                                                           \
     SECTOR_UDF_EXPORT uint32_t sector_udf_abi_version(void) { return SECTOR_UDF_ABI_VERSION; }
 
+/* Once for a function, if it is to declare the parameters that it knows, with a comma after each: a job that gives it another
+ * one is refused before it begins. SECTOR_UDF_PARAMETERS(count_words, "shortest,longest,") */
+#define SECTOR_UDF_PARAMETERS(function, names)                                                                         \
+    __attribute__((used)) static const char sector_udf_parameters_##function[] =                                       \
+        "\001sector udf parameters " #function "=" names "\001";
+
 #ifdef __cplusplus
 }
 #endif

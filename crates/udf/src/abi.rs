@@ -184,10 +184,13 @@ pub unsafe fn enter(input: *const SectorInput, output: *mut SectorOutput, functi
 /// Exports functions from a dynamic library under the names by which jobs ask for them (`lib.so:name`), together with
 /// the version of the interface. Use it once in a library: `udf::export!(name => path, other => path::to::other);`.
 ///
+/// A function may declare the parameters that it knows: `udf::export!(name(shortest, longest) => path);`. A job that
+/// gives it another one is then refused before it begins.
+///
 /// A panic of the function becomes its error, with the panic's message.
 #[macro_export]
 macro_rules! export {
-    ($($symbol:ident => $function:expr),+ $(,)?) => {
+    ($($symbol:ident $(($($parameter:ident),* $(,)?))? => $function:expr),+ $(,)?) => {
         /// The exported symbols, in a module of their own so that a symbol may have its function's name.
         #[doc(hidden)]
         #[allow(unsafe_code, missing_docs, unreachable_pub, unused_imports)]
@@ -207,6 +210,11 @@ macro_rules! export {
                     input: *const $crate::abi::SectorInput,
                     output: *mut $crate::abi::SectorOutput,
                 ) -> i32 {
+                    // Referred to here, so that no linker leaves it out.
+                    $(let _ = ::std::hint::black_box(concat!(
+                        "\x01sector udf parameters ", stringify!($symbol), "=",
+                        $(stringify!($parameter), ",",)* "\x01"
+                    ));)?
                     let function: $crate::Function = {
                         use super::*;
                         $function

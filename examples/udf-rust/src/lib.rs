@@ -55,7 +55,7 @@ fn panic_at(input: &Input, _: &mut Output) -> Result<(), FunctionError> {
     Ok(())
 }
 
-udf::export!(word_count => word_count, add_counts => add_counts, panic_at => panic_at);
+udf::export!(word_count(shortest) => word_count, add_counts() => add_counts, panic_at(word) => panic_at);
 
 #[cfg(test)]
 mod tests {

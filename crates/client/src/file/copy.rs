@@ -1,13 +1,16 @@
 //! A copy of a file within Sector, made by the nodes (path: `docs/paths/third-party-copy.md`). This client names source
 //! and destination, gives its tickets to the node that makes the copy, and publishes it. A copy that breaks off is
-//! tried again and continues where it stopped, even in another process. The bytes of the file never pass through this
-//! client.
+//! tried again and continues where it stopped, even in another process. Within a cloud the bytes never pass through
+//! this client.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use net::{NetError, transfer::TransferStream};
 use protocol::{
-    Digest, ResumeKey, SectorPath,
+    Digest, Reason, ResumeKey, SectorPath,
     message::{
         client_master::{CreateRequest, Created, Entry, FileContent, Source},
         transfer::{PULL_SOURCES_MAX, Pull, PullUpdate, TransferReply, TransferRequest},
@@ -47,10 +50,11 @@ impl Client {
 
     /// [`copy`](Self::copy) of the file `from` in the cloud of another client to `to` in this one's. The bytes go from
     /// a node there to a node here, which has no identity there. It connects with a key of its own, and the other
-    /// client delegates its tickets to that key.
+    /// client delegates its tickets to that key. If the node may not or cannot connect there, the bytes pass through
+    /// this client. A copy between two clouds keeps the date of the last change.
     ///
     /// # Errors
-    /// As `copy`. `Refused` also if the nodes here may not copy from other clouds.
+    /// As `copy`, with the cloud in which it happened.
     pub async fn copy_from(
         &self,
         there: &Self,
@@ -59,7 +63,39 @@ impl Client {
         options: &PutOptions,
         progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
-        let (content, located) = there.locate(from).await?;
+        let manner = CopyManner::new(!self.is_same_session(there));
+        self.copy_in_manner(&manner, (there, from), to, options, progress).await
+    }
+
+    /// [`copy_from`](Self::copy_from) as one of several that share a manner.
+    pub(crate) async fn copy_in_manner(
+        &self,
+        manner: &CopyManner,
+        (there, from): (&Self, &SectorPath),
+        to: &SectorPath,
+        options: &PutOptions,
+        progress: TransferProgress<'_>,
+    ) -> Result<Entry, ClientError> {
+        let shown = ShownProgress::default();
+        if !manner.goes_through_client.load(Ordering::Relaxed)
+            && let Some(entry) = self.copy_by_nodes(manner, (there, from), to, options, (&shown, progress)).await?
+        {
+            return Ok(entry);
+        }
+        Box::pin(self.relay(manner.keeps_dates, (there, from), to, options, (&shown, progress))).await
+    }
+
+    /// `None` if a node was kept from fetching.
+    async fn copy_by_nodes(
+        &self,
+        manner: &CopyManner,
+        (there, from): (&Self, &SectorPath),
+        to: &SectorPath,
+        options: &PutOptions,
+        (shown, progress): (&ShownProgress, TransferProgress<'_>),
+    ) -> Result<Option<Entry>, ClientError> {
+        let (content, located) = there.locate(from).await.map_err(there.in_cloud(self))?;
+        let modified = manner.keeps_dates.then_some(located.entry.modified_unix_millis);
         let sources = SourceList::new(from.clone(), content.slice, located.sources);
         let options = PutOptions {
             copies: options.copies,
@@ -68,7 +104,8 @@ impl Client {
             bytes_expected: Some(content.bytes),
             ..options.clone()
         };
-        let (tries, shown, mut attempts) = (RetryContext::default(), ShownProgress::default(), RetryState::default());
+        let (tries, mut attempts) = (RetryContext::default(), RetryState::default());
+        let is_cut_off = AtomicBool::new(false);
         loop {
             // Bytes kept from an attempt that brought wrong ones are not used again.
             let is_trusted = !tries.is_kept_untrusted.load(Ordering::Relaxed);
@@ -83,19 +120,42 @@ impl Client {
                     content: &content,
                     sources: &sources,
                     retry: &tries,
+                    manner,
+                    is_cut_off: &is_cut_off,
                 };
                 copy.make(created, &progress)
             };
-            let error = match self.under_lease(request.clone(), None, &tries, copy).await {
-                Ok(entry) => return Ok(entry),
+            let error = match self.under_lease(request.clone(), modified, &tries, copy).await {
+                Ok(entry) => return Ok(Some(entry)),
+                Err(error) if is_cut_off.load(Ordering::Relaxed) => {
+                    tracing::info!(%from, %to, %error, "a copy goes through this client");
+                    return Ok(None);
+                }
                 Err(error) => error,
             };
             let kept = tries.kept_bytes.swap(0, Ordering::Relaxed);
             let may_repeat = || tries.may_repeat(&error, &request);
-            let Some(pause) = attempts.pause_after(&error, kept, may_repeat) else { return Err(error) };
+            let Some(pause) = attempts.pause_after(&error, kept, may_repeat) else {
+                return Err(self.in_cloud(there)(error));
+            };
             tracing::info!(%from, %to, %error, "a copy is tried again");
             tokio::time::sleep(pause).await;
         }
+    }
+}
+
+/// How several files are copied, and what the first of them showed.
+#[derive(Debug)]
+pub(crate) struct CopyManner {
+    /// Copies have the date of the last change of what they are copies of.
+    keeps_dates: bool,
+    /// Between these two clouds, nodes may not or cannot fetch.
+    goes_through_client: AtomicBool,
+}
+
+impl CopyManner {
+    pub(crate) fn new(keeps_dates: bool) -> Self {
+        Self { keeps_dates, goes_through_client: AtomicBool::new(false) }
     }
 }
 
@@ -108,6 +168,9 @@ struct CopyAttempt<'a> {
     content: &'a FileContent,
     sources: &'a SourceList,
     retry: &'a RetryContext,
+    manner: &'a CopyManner,
+    /// The node was kept from fetching by its operator, or by the network between the clouds.
+    is_cut_off: &'a AtomicBool,
 }
 
 impl CopyAttempt<'_> {
@@ -121,7 +184,7 @@ impl CopyAttempt<'_> {
     }
 
     async fn pull_and_commit(self, created: Created, progress: TransferProgress<'_>) -> Result<Entry, ClientError> {
-        let Self { client, source_client: there, from, content, sources, retry: tries } = self;
+        let Self { client, source_client: there, from, content, sources, retry: tries, .. } = self;
         let target = &created.target;
         let what = format!("cannot copy `{from}` to node {}", target.node);
         let abroad = !client.is_same_session(there);
@@ -158,6 +221,11 @@ impl CopyAttempt<'_> {
                 }
                 TransferReply::Stored { bytes, digest } => break (bytes, digest),
                 TransferReply::Refused(refusal) => {
+                    if abroad && matches!(refusal.reason, Reason::NotPermitted | Reason::Unavailable) {
+                        self.is_cut_off.store(true, Ordering::Relaxed);
+                        // If some bytes came, it is the matter of this file alone.
+                        self.manner.goes_through_client.fetch_or(told == 0, Ordering::Relaxed);
+                    }
                     client.connections().release(&target.node, stream);
                     return Err(refusal.into());
                 }
@@ -221,7 +289,7 @@ async fn exchange(stream: &mut TransferStream, word: &PullUpdate) -> Result<Tran
 }
 
 /// The key of one copy, the same in every process: it identifies the bytes and the destination.
-fn resume_key(content: &FileContent, to: &SectorPath) -> ResumeKey {
+pub(super) fn resume_key(content: &FileContent, to: &SectorPath) -> ResumeKey {
     resume_key_of(&[b"sector copy\0", &content.digest.0, &content.bytes.to_be_bytes(), to.as_str().as_bytes()])
 }
 

@@ -64,27 +64,40 @@ impl Client {
     ) -> Result<(Entry, W), ClientError> {
         let (content, located) = self.locate(path).await?;
         let range = check_range(path, range, content.bytes)?;
+        let to = self.read_version((path, &content), located.sources, range, to, progress).await?;
+        Ok((located.entry, to))
+    }
+
+    /// [`read`](Self::read) of a version that was located: this range of exactly these bytes, or an error.
+    pub(super) async fn read_version<W: Write + Send + 'static>(
+        &self,
+        (path, content): (&SectorPath, &FileContent),
+        sources: Vec<Source>,
+        range: Range<u64>,
+        to: W,
+        progress: TransferProgress<'_>,
+    ) -> Result<W, ClientError> {
         let wrote = Arc::new(Notify::new());
         let sink = RangeWriter::start(InOrder::new(to, range.start), Arc::clone(&wrote));
         let mut at = range.start;
-        let mut here = located.sources.clone();
+        let mut here = sources.clone();
         while at < range.end
             && !sink.sender().is_closed()
             && let Some(doors) = self.local_sockets()
-            && let Some(slice) = LocalSlice::open(doors, &here, &content).await
+            && let Some(slice) = LocalSlice::open(doors, &here, content).await
         {
             let (reached, result) = slice.send_to(sink.sender(), at..range.end, progress).await;
             at = reached;
             note_unreadable(&slice, result, &mut here).await;
         }
-        let fetch = Fetch { client: self, path, content: &content, stall: STALL_MAX, progress };
+        let fetch = Fetch { client: self, path, content, stall: STALL_MAX, progress };
         let outlet = FetchOutput { sender: sink.sender(), write_notify: wrote, in_order: true };
-        let result = fetch.run(located.sources, RangeSet::of(at..range.end), outlet).await;
+        let result = fetch.run(sources, RangeSet::of(at..range.end), outlet).await;
         let written = sink.finish().await.map_err(|source| ClientError::Stream { what: "write what was read", source });
         // If the writing stopped, its error is the cause.
         match (result, written) {
             (_, Err(error)) | (Err(error), Ok(_)) => Err(error),
-            (Ok(()), Ok(to)) => Ok((located.entry, to)),
+            (Ok(()), Ok(to)) => Ok(to),
         }
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod range_writer;
 pub(crate) mod read_ahead;
 pub mod reader;
 mod reader_pool;
+mod relay;
 mod retry;
 mod source_failover;
 pub(crate) mod source_list;

@@ -227,8 +227,8 @@ impl Client {
         }
     }
 
-    /// One attempt.
-    async fn attempt_write<R: Read + Send + 'static>(
+    /// One attempt. `modified` as for `create_as`.
+    pub(super) async fn attempt_write<R: Read + Send + 'static>(
         &self,
         from: UploadSource<R>,
         request: CreateRequest,

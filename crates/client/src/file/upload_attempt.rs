@@ -31,6 +31,16 @@ pub(super) enum UploadSource<R> {
     Stream(R),
     /// A local file, which can be read again.
     File(File),
+    /// Bytes that are known by their digest.
+    Known(KnownBytes<R>),
+}
+
+/// Bytes that another cloud has.
+pub(super) struct KnownBytes<R> {
+    pub(super) bytes: u64,
+    pub(super) digest: Digest,
+    /// Begins to read at this byte.
+    pub(super) read_from: Box<dyn FnOnce(u64) -> R + Send>,
 }
 
 /// An upload whose lease has been given.
@@ -72,6 +82,10 @@ impl Attempt<'_> {
         let pace = client.throttle().qos_per_sender(1);
         let opened = client.connections().open_reusing(None, &created.target, pace, &request).await;
         let (mut stream, reply) = opened.map_err(ClientError::net(what.clone()))?;
+        let known = match &from {
+            UploadSource::Known(known) => Some((known.bytes, known.digest)),
+            UploadSource::Stream(_) | UploadSource::File(_) => None,
+        };
         let (from, kept) = match reply {
             TransferReply::Ready => (from, None),
             TransferReply::Partial { bytes, digest } => {
@@ -89,8 +103,8 @@ impl Attempt<'_> {
             tries.kept_bytes.store(kept_bytes, Ordering::Relaxed);
             progress(kept_bytes);
         }
-        let hasher = kept.map(|kept| Arc::new(Mutex::new(kept.hasher)));
-        let from = HashingReader { from: from.into_reader(), hasher: hasher.clone() };
+        let hasher = kept.and_then(|kept| kept.hasher).map(|hasher| Arc::new(Mutex::new(hasher)));
+        let from = HashingReader { from: from.into_reader(kept_bytes), hasher: hasher.clone() };
         let (bytes, digest) = send(
             &mut stream,
             &client.throttle().send_limiter(),
@@ -101,9 +115,8 @@ impl Attempt<'_> {
         )
         .await?;
         // Only here are all bytes known to someone who took part in both attempts.
-        if let Some(hasher) = hasher
-            && Digest(*lock(&hasher).finalize().as_bytes()) != digest
-        {
+        let is_other = |hasher: Arc<Mutex<blake3::Hasher>>| Digest(*lock(&hasher).finalize().as_bytes()) != digest;
+        if hasher.is_some_and(is_other) || known.is_some_and(|known| known != (bytes, digest)) {
             return Err(ClientError::Corrupt { path: path.clone() });
         }
         tries.is_commit_sent.store(true, Ordering::Relaxed);
@@ -113,10 +126,11 @@ impl Attempt<'_> {
     }
 }
 
-/// What a node has of an earlier attempt, and its hash.
+/// What a node has of an earlier attempt.
 struct ResumedPrefix {
     bytes: u64,
-    hasher: blake3::Hasher,
+    /// Its hash; `None` where the digest of the whole is known.
+    hasher: Option<blake3::Hasher>,
 }
 
 /// Compares what the node has with the file, and says from where on bytes will come.
@@ -132,7 +146,12 @@ async fn resume<R: Read + Send + 'static>(
             let compared = tokio::task::spawn_blocking(move || compare(file, bytes, digest)).await;
             let compared = compared.unwrap_or_else(|_| Err(io::Error::other("the reading thread ended early")));
             let (file, hasher) = compared.map_err(|source| ClientError::Stream { what: READ, source })?;
-            (UploadSource::File(file), hasher.map(|hasher| ResumedPrefix { bytes, hasher }))
+            let kept = hasher.map(|hasher| ResumedPrefix { bytes, hasher: Some(hasher) });
+            (UploadSource::File(file), kept)
+        }
+        // Its bytes are not read here once more: the digest of the whole shows whether they are right.
+        UploadSource::Known(known) if !tries.is_kept_untrusted.load(Ordering::Relaxed) && bytes <= known.bytes => {
+            (UploadSource::Known(known), Some(ResumedPrefix { bytes, hasher: None }))
         }
         other => (other, None),
     };
@@ -199,10 +218,12 @@ async fn refusal_or_error(stream: &mut TransferStream, what: &str, error: net::N
 }
 
 impl<R: Read + Send + 'static> UploadSource<R> {
-    fn into_reader(self) -> Box<dyn Read + Send> {
+    /// The bytes from `at` on. A stream and a file are there already.
+    fn into_reader(self, at: u64) -> Box<dyn Read + Send> {
         match self {
             Self::Stream(stream) => Box::new(stream),
             Self::File(file) => Box::new(file),
+            Self::Known(known) => Box::new((known.read_from)(at)),
         }
     }
 }

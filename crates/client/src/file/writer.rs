@@ -188,17 +188,23 @@ impl ChunkUpload {
 }
 
 /// What goes to an upload.
-enum UploadChunk {
+pub(super) enum UploadChunk {
     Bytes(Vec<u8>),
     /// The end. The file is complete only with this message.
     End,
 }
 
 /// The bytes of an upload as they come.
-struct ChunkReader {
+pub(super) struct ChunkReader {
     chunks: Receiver<UploadChunk>,
     chunk: Cursor<Vec<u8>>,
     is_whole: bool,
+}
+
+/// The way to an upload that reads what comes: a few chunks may wait in it.
+pub(super) fn chunk_channel() -> (Sender<UploadChunk>, ChunkReader) {
+    let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
+    (sender, ChunkReader { chunks, chunk: Cursor::default(), is_whole: false })
 }
 
 impl Read for ChunkReader {
@@ -219,8 +225,7 @@ impl Read for ChunkReader {
 
 /// Begins to send.
 fn begin(target: &Arc<WriteTarget>) -> ChunkUpload {
-    let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
-    let source = ChunkReader { chunks, chunk: Cursor::default(), is_whole: false };
+    let (sender, source) = chunk_channel();
     let target = Arc::clone(target);
     let task = tokio::spawn(async move {
         let WriteTarget { client, path, options, append } = &*target;

@@ -1,15 +1,15 @@
 //! What all tasks of a job share, and what they report to its driver. It never decides anything.
 
 use protocol::{
-    JobId,
+    JobId, NodeId,
     message::{
         client_master::{Entry, JobRecord, JobState, StageRecord},
-        spe::{BucketId, FunctionSpec},
+        spe::{AttemptId, BucketId, FunctionSpec, PrintedOutput},
     },
 };
 use sphere::{Event, OutputFolder};
 
-use super::{JobSpec, node_connections::NodeConnections, side_files::PinnedFile};
+use super::{JobSpec, node_connections::NodeConnections, printed_logs::PrintedBefore, side_files::PinnedFile};
 use crate::Client;
 
 /// What all tasks of a job share.
@@ -32,6 +32,8 @@ pub(super) enum DriverEvent {
     Published(BucketId, Box<Entry>),
     /// A bucket's bytes.
     Fetched(BucketId, Vec<u8>),
+    /// What an attempt printed at a node.
+    Printed(AttemptId, NodeId, PrintedBefore, PrintedOutput),
 }
 
 /// The record of a job of this client of which nothing is known yet.

@@ -20,7 +20,7 @@ use super::{
     journal::{Journal, JournalHead, ReadJournal},
     layout, output,
     refusals::refusal,
-    side_files,
+    side_files, whole_keys,
 };
 use crate::{Client, ClientError};
 
@@ -42,6 +42,7 @@ impl Client {
         spec.check_errors()?;
         let inputs = layout::read(self, &spec).await?;
         spec.check_rows(&inputs)?;
+        let spec = whole_keys::spread(self, spec.clone(), &inputs).await?;
         let side = side_files::pin_side_files(self, &spec).await?;
         let folder = output::claim(self, target).await?;
         let request = AdmitJobRequest { title: spec.title.clone(), output: Some(target.clone()) };

@@ -11,7 +11,7 @@ use protocol::{
     message::{
         client_master::{Admitted, Entry, EntryKind, JobRecord, JobState, SiteLink, SpeNode},
         history::JobHistory,
-        request::{ReportJobRequest, SubmitHistoryRequest},
+        request::{AddLogsRequest, ReportJobRequest, SubmitHistoryRequest},
         spe::BucketId,
     },
 };
@@ -32,6 +32,7 @@ use super::{
     journal::{self, Journal},
     node_connections::NodeConnections,
     output, output_commit,
+    printed_logs::PrintedLogs,
     refusals::refusal,
     side_files::PinnedFile,
     spe::SpeConversation,
@@ -61,6 +62,10 @@ pub(super) struct Driver<P> {
     bucket_orders: JoinSet<()>,
     /// The report that is under way.
     reports: JoinSet<Result<Admitted, ClientError>>,
+    /// What functions printed, and the master has not been told.
+    logs: PrintedLogs,
+    /// The part of it that is being told.
+    log_reports: JoinSet<()>,
     /// What the current run has published.
     published: BTreeMap<BucketId, Entry>,
     fetched: BTreeMap<u32, Vec<u8>>,
@@ -100,6 +105,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             spes: BTreeMap::new(),
             bucket_orders: JoinSet::new(),
             reports: JoinSet::new(),
+            logs: PrintedLogs::default(),
+            log_reports: JoinSet::new(),
             published: BTreeMap::new(),
             fetched: BTreeMap::new(),
         }
@@ -249,7 +256,9 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                     let record = self.record_of(JobState::Running, driving.job());
                     let client = self.context.client.clone();
                     self.reports.spawn(async move { client.ask(ReportJobRequest(record)).await });
+                    self.begin_log_report();
                 }
+                Some(_) = self.log_reports.join_next() => {}
                 Some(answer) = self.reports.join_next() => self.handle_report_reply(driving, answer),
                 Some(written) = self.pages.join_next() => self.end_page(driving, written)?,
                 Some(end) = self.conversations.join_next() => self.check_end(driving, end),
@@ -311,9 +320,26 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         });
     }
 
+    /// Tells the master what functions have printed since the last time. A report never waits for it.
+    fn begin_log_report(&mut self) {
+        if self.log_reports.is_empty()
+            && let Some(logs) = self.logs.take()
+        {
+            let (client, job) = (self.context.client.clone(), self.context.job);
+            self.log_reports.spawn(async move {
+                if let Err(error) = client.ask(AddLogsRequest { job, logs }).await {
+                    tracing::debug!(%job, %error, "the master did not take what functions printed");
+                }
+            });
+        }
+    }
+
     fn handle_driver_event(&mut self, driving: &mut DriverCore, news: DriverEvent) {
         let event = match news {
             DriverEvent::Event(event) => event,
+            DriverEvent::Printed(attempt, node, end, printed) => {
+                return self.logs.add(attempt, &node, end, printed);
+            }
             DriverEvent::Published(bucket, entry) => {
                 let event = match &entry.kind {
                     EntryKind::File(content) => Event::PublishedAs { bucket, slice: content.slice },
@@ -428,8 +454,10 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
 
     /// The state of the job, with what it waits for, and the first of its errors that did not end it.
     fn record_of(&self, state: JobState, job: &Job) -> JobRecord {
-        let first = job.skipped_segments().iter().take(ERRORS_TOLD_MAX);
-        let errors = first.map(|left_out| SphereError::Function(left_out.error.clone()).to_string());
+        let errors = job.error_groups().iter().take(ERRORS_TOLD_MAX).filter_map(|group| {
+            let first = job.skipped_segments().get(group.first)?;
+            Some(format!("{}{}", group.preface(), SphereError::Function(first.error.clone())))
+        });
         let waits_for = job.awaited_input().filter(|_| state == JobState::Running);
         let errors =
             waits_for.map(|refusal| format!("waiting: {}", refusal.message)).into_iter().chain(errors).collect();
@@ -442,6 +470,10 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     async fn report_end(&mut self, history: JobHistory, record: &JobRecord) {
         // A report that is under way must not come after the last.
         self.reports.shutdown().await;
+        // What precedes a failure came last.
+        while self.log_reports.join_next().await.is_some() {}
+        self.begin_log_report();
+        while self.log_reports.join_next().await.is_some() {}
         // A client that is told of the job's end can ask for its history. After the end, the master accepts nothing
         // from a detached driver.
         let client = &self.context.client;
@@ -476,5 +508,5 @@ const EVENTS_MAX: usize = 256;
 pub(super) const REPORT_PERIOD: Duration = Duration::from_secs(1);
 /// How often progress is shown: smooth for the eye, and no load for the machine.
 const SHOW_PERIOD: Duration = Duration::from_millis(200);
-/// Errors of functions that a report includes; all of them are in the error slice.
+/// Different errors of functions that a report includes; all of them are in the error slice.
 const ERRORS_TOLD_MAX: usize = 8;

@@ -7,7 +7,7 @@ use std::io::Cursor;
 
 use protocol::{JobId, RecordFraming, SectorPath};
 use serde::{Deserialize, Serialize};
-use sphere::{OutputFolder, SkippedSegment};
+use sphere::{ErrorGroups, OutputFolder, SkippedSegment};
 
 use super::context::Context;
 use crate::{Client, ClientError, PutOptions};
@@ -53,6 +53,13 @@ impl From<&SkippedSegment> for ErrorLine {
             message: error.message.clone(),
         }
     }
+}
+
+/// The first of those errors that are alike, each with what precedes it for people: how many there are, and where.
+pub fn alike(lines: &[ErrorLine]) -> Vec<(String, &ErrorLine)> {
+    let mut groups = ErrorGroups::default();
+    lines.iter().for_each(|line| groups.add(line.stage, &line.function, &line.message, line.segment));
+    groups.groups().iter().filter_map(|group| Some((group.preface(), lines.get(group.first)?))).collect()
 }
 
 /// Writes the error slice of `run` beside its gathered parts; if these have moved on meanwhile, nowhere.

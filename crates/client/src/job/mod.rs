@@ -15,20 +15,26 @@ mod layout;
 mod node_connections;
 mod output;
 mod output_commit;
+mod parameters;
+mod printed_logs;
+mod python_modules;
 mod refusals;
 mod side_files;
 mod spe;
 mod spec;
 mod task_orders;
+mod whole_keys;
 
 use driver::Driver;
-pub use error_slice::ErrorLine;
+pub use error_slice::{ErrorLine, alike};
 pub use index::IndexedRecords;
+pub use parameters::{Parameter, distribute};
 pub use protocol::{
     JobId, SideFileName,
     message::spe::{FunctionCode, FunctionSpec, PythonCode, PythonFunction},
 };
 use protocol::{SectorPath, message::request::AdmitJobRequest};
+pub use python_modules::{give_modules, read_modules};
 pub use side_files::SideFileSpec;
 pub use spec::{JobOutcome, JobOutput, JobProgress, JobSpec, StageSpec};
 pub use sphere::SkippedSegment;
@@ -51,6 +57,9 @@ impl Client {
     /// as lost after a while. A hidden folder `.sphere-JOB-RUN` may stay behind. [`cancel_job`](Client::cancel_job)
     /// ends a job in order, and leaves nothing.
     ///
+    /// A job whose only function is `reduce` or `group` gets a stage before it, which brings equal keys together. The
+    /// job's record then has two stages.
+    ///
     /// # Errors
     /// - `Usage` for a plan that cannot work.
     /// - `NotFound` without input or a side file.
@@ -69,6 +78,7 @@ impl Client {
         spec.check_errors()?;
         let inputs = layout::read(self, &spec).await?;
         spec.check_rows(&inputs)?;
+        let spec = whole_keys::spread(self, spec, &inputs).await?;
         let side = side_files::pin_side_files(self, &spec).await?;
         let folder = match &spec.output {
             JobOutput::Folder(target) => Some(output::claim(self, target).await?),

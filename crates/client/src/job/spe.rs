@@ -6,13 +6,14 @@ use std::sync::Arc;
 use net::transfer::TransferStream;
 use protocol::{
     NodeId, Reason, Refusal, Status,
-    message::spe::{SpeReply, SpeRequest},
+    message::spe::{PrintedOutput, SpeReply, SpeRequest},
 };
 use sphere::{Assignment, Event, OrderRefusal, SpeId};
 use tokio::sync::mpsc;
 
 use super::{
     context::{Context, DriverEvent},
+    printed_logs::PrintedBefore,
     refusals::unavailable,
     task_orders::{load_order, task_order},
 };
@@ -77,7 +78,10 @@ impl SpeConversation {
             let (client, doors) = (&self.context.client, &self.context.connections);
             let load = load_order(client, doors, &self.node, attempt.job, function, side).await.map_err(not_ordered)?;
             stream.send(&SpeRequest::Load(load)).await.map_err(broken)?;
-            match self.answer(stream, task).await? {
+            let (reply, printed) = self.answer(stream, task).await?;
+            let end = if reply == SpeReply::Loaded { PrintedBefore::Success } else { PrintedBefore::RefusedLoad };
+            self.send_printed(task, end, printed).await;
+            match reply {
                 SpeReply::Loaded => *loaded = Some(attempt.stage),
                 SpeReply::FunctionFailed(error) => return Err(Event::FunctionFailed { attempt, error }),
                 SpeReply::Refused(refusal) if is_final(&refusal) => return Err(Event::JobRefused(refusal)),
@@ -87,7 +91,13 @@ impl SpeConversation {
         }
         let order = task_order(&self.context.client, &self.context.connections, &self.node, task).await;
         stream.send(&SpeRequest::Run(order.map_err(not_ordered)?)).await.map_err(broken)?;
-        match self.answer(stream, task).await? {
+        let (reply, printed) = self.answer(stream, task).await?;
+        let end = match &reply {
+            SpeReply::FunctionFailed(error) | SpeReply::OutOfMemory(error) => PrintedBefore::Failure(error.segment),
+            _ => PrintedBefore::Success,
+        };
+        self.send_printed(task, end, printed).await;
+        match reply {
             SpeReply::Finished(result) => {
                 self.send_event(Event::TaskFinished { attempt, result }).await;
                 Ok(())
@@ -99,15 +109,28 @@ impl SpeConversation {
         }
     }
 
-    /// The last reply to a request; the earlier ones report progress, which the rules wait for.
-    async fn answer(&self, stream: &mut TransferStream, task: &Assignment) -> Result<SpeReply, Event> {
-        let attempt = task.attempt;
+    /// The last reply to a request, and what the function printed meanwhile. The earlier ones report progress, which
+    /// the rules wait for.
+    async fn answer(
+        &self,
+        stream: &mut TransferStream,
+        task: &Assignment,
+    ) -> Result<(SpeReply, Option<PrintedOutput>), Event> {
+        let (attempt, mut printed) = (task.attempt, None);
         loop {
             match stream.receive().await {
                 Ok(SpeReply::Progress { bytes }) => self.send_event(Event::Progress { attempt, bytes }).await,
-                Ok(reply) => return Ok(reply),
+                Ok(SpeReply::Printed(output)) => printed = Some(output),
+                Ok(reply) => return Ok((reply, printed)),
                 Err(error) => return Err(Event::TaskFailed { attempt, refusal: unavailable(&self.node, error) }),
             }
+        }
+    }
+
+    async fn send_printed(&self, task: &Assignment, end: PrintedBefore, printed: Option<PrintedOutput>) {
+        if let Some(printed) = printed {
+            let event = DriverEvent::Printed(task.attempt, self.node.clone(), end, printed);
+            let _ = self.event_sender.send(event).await;
         }
     }
 

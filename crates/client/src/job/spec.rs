@@ -11,7 +11,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use sphere::{FinalOutput, InputFile, JobPlan, SkippedSegment, StageOutput, StagePlan};
 
-use super::side_files::SideFileSpec;
+use super::{parameters, side_files::SideFileSpec};
 use crate::ClientError;
 
 /// What is to be run.
@@ -156,6 +156,7 @@ impl JobSpec {
 
     /// Refuses a function that no node would accept.
     pub(super) fn check_functions(&self) -> Result<(), ClientError> {
+        parameters::check(self.stages.iter().map(|stage| &stage.function))?;
         let most = limits::LIBRARY_BYTES_MAX;
         for stage in &self.stages {
             if matches!(stage.records, RecordFraming::Index | RecordFraming::Parquet) {

@@ -45,7 +45,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`expand`](Self::expand); `NotFound` also if nothing is at a plain path.
-    pub(crate) async fn matching_entries(&self, pattern: &str) -> Result<Vec<Entry>, ClientError> {
+    pub async fn matching_entries(&self, pattern: &str) -> Result<Vec<Entry>, ClientError> {
         match self.literal(pattern).await? {
             Some(path) => Ok(vec![self.stat(&path).await?.entry]),
             None => self.glob(pattern).await,

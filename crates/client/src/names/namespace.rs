@@ -5,15 +5,15 @@ use protocol::{
     JobId, Policy, SectorPath, UserName,
     message::{
         client_master::{
-            Entry, EntryKind, EntryStatus, Health, JobRecord, ListPage, NodeStatus, OpenLease, PolicyStatus,
+            Entry, EntryKind, EntryStatus, Health, JobRecord, JobState, ListPage, NodeStatus, OpenLease, PolicyStatus,
             QuotaStatus, TrashItem, Usage,
         },
-        history::JobHistory,
+        history::{JobHistory, JobLogs},
         request::{
-            BreakLeaseRequest, CancelJobRequest, ConfirmClockRequest, EmptyTrashRequest, GetHistoryRequest,
-            HealthRequest, JobRequest, JobsRequest, LeasesRequest, ListRequest, MakeFolderRequest, NodesRequest,
-            PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest, RestoreRequest, SetPolicyRequest,
-            SetQuotaRequest, StatRequest, TrashRequest, UsageRequest,
+            BreakLeaseRequest, CancelJobRequest, ConfirmClockRequest, EmptyTrashRequest, FindJobsRequest,
+            GetHistoryRequest, GetLogsRequest, HealthRequest, JobRequest, JobsRequest, LeasesRequest, ListRequest,
+            MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest,
+            RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TrashRequest, UsageRequest,
         },
     },
 };
@@ -185,6 +185,15 @@ impl Client {
         self.ask(JobsRequest).await
     }
 
+    /// The jobs of a user, or those in a state, or both, newest first.
+    pub async fn find_jobs(
+        &self,
+        user: Option<UserName>,
+        state: Option<JobState>,
+    ) -> Result<Vec<JobRecord>, ClientError> {
+        self.ask(FindJobsRequest { user, state }).await
+    }
+
     /// One job.
     pub async fn job(&self, job: JobId) -> Result<JobRecord, ClientError> {
         self.ask(JobRequest(job)).await
@@ -196,6 +205,15 @@ impl Client {
     /// `NotFound` if that is not known (any more), `Refused` for a job of somebody else.
     pub async fn job_history(&self, job: JobId) -> Result<JobHistory, ClientError> {
         self.ask(GetHistoryRequest(job)).await
+    }
+
+    /// What a job's functions have printed so far, by stage and segment, within the bounds of a job's log
+    /// ([`JOB_LOG_BYTES_MAX`](protocol::limits::JOB_LOG_BYTES_MAX)).
+    ///
+    /// # Errors
+    /// `NotFound` for a job that is not known (any more), `Refused` for one of somebody else.
+    pub async fn job_logs(&self, job: JobId) -> Result<JobLogs, ClientError> {
+        self.ask(GetLogsRequest(job)).await
     }
 
     /// Asks a job's driver to stop.

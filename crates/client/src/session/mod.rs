@@ -63,6 +63,8 @@ use crate::{
 pub struct Client {
     inner: Arc<Inner>,
     throttle: Throttle,
+    /// What a person calls its cloud.
+    name: Option<Arc<str>>,
 }
 
 struct Inner {
@@ -123,7 +125,7 @@ impl Client {
             leases: std::sync::Mutex::default(),
             lease_return_lock: Arc::default(),
         };
-        Ok(Self { inner: Arc::new(inner), throttle: Throttle::default() })
+        Ok(Self { inner: Arc::new(inner), throttle: Throttle::default(), name: None })
     }
 
     /// Ends the session in order and gives back the leases of abandoned writes, so that nobody has to wait until they
@@ -151,7 +153,13 @@ impl Client {
 
     /// The same client, in the same session, with limited transfers.
     pub fn throttled(&self, throttle: Throttle) -> Self {
-        Self { inner: Arc::clone(&self.inner), throttle }
+        Self { throttle, ..self.clone() }
+    }
+
+    /// The same client, in the same session. Errors of calls between two clouds call its cloud by this name, and else
+    /// by the address of its master.
+    pub fn named(&self, name: &str) -> Self {
+        Self { name: Some(name.into()), ..self.clone() }
     }
 
     /// The limit on the transfers of this client.
@@ -228,6 +236,22 @@ impl Client {
     /// Whether the two are in one session, and so in one cloud.
     pub(crate) fn is_same_session(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Whether the two are in one cloud, be it in two sessions.
+    pub(crate) fn is_same_cloud(&self, other: &Self) -> bool {
+        self.authority().trim() == other.authority().trim()
+    }
+
+    /// Adds the name of this client's cloud to the errors of a call in which `other` takes part, if that is in another
+    /// session.
+    pub(crate) fn in_cloud(&self, other: &Self) -> impl Fn(ClientError) -> ClientError + use<> {
+        let name = || self.name.as_ref().map_or_else(|| self.inner.profile.address.to_string(), ToString::to_string);
+        let cloud = (!self.is_same_session(other)).then(name);
+        move |error| match (&cloud, error) {
+            (None, error) | (_, error @ (ClientError::Usage(_) | ClientError::InCloud { .. })) => error,
+            (Some(cloud), error) => ClientError::InCloud { cloud: cloud.clone(), error: Box::new(error) },
+        }
     }
 
     /// The certificate of the cloud's authority, PEM.

@@ -1,8 +1,8 @@
 //! Copies of several files, or of folders with all that they hold, from node to node (path: `docs/paths/tree.md`).
-//! Of a folder, what it holds goes to the destination; renames follow Unix's `mv`. The bytes of a file never pass
-//! through this client.
+//! Of a folder, what it holds goes to the destination; renames follow Unix's `mv`. Within a cloud the bytes of a file
+//! never pass through this client.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use protocol::{
     Reason, Refusal, SectorPath,
@@ -17,7 +17,7 @@ use super::{
     target_conflicts::{PathMapping, resolve_targets},
     transfer_set::{FileTransfer, TransferEnd, run_all},
 };
-use crate::{Client, ClientError, PutOptions, names::namespace::is_folder};
+use crate::{Client, ClientError, PutOptions, file::copy::CopyManner, names::namespace::is_folder};
 
 /// Which file is copied where.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct CopyPlan {
     /// Folders to make first, those above before those below.
     folders: Vec<SectorPath>,
     files: Vec<PlannedCopy>,
+    /// The copies have the dates of what they are copies of.
+    keeps_dates: bool,
 }
 
 /// A file to copy.
@@ -44,7 +46,8 @@ pub struct PlannedCopy {
 
 impl CopyPlan {
     /// The copies of what these paths and globs of `there` name to `to` of `here`. Of a folder, what it holds goes to
-    /// `to`. A file goes into `to` if that is a folder, is written with `/`, or if there are several sources.
+    /// `to`. A file goes into `to` if that is a folder, is written with `/`, or if there are several sources. Between
+    /// two clouds, files keep their dates.
     ///
     /// # Errors
     /// Before anything is done: if nothing matches, a folder may not be taken, or a file would be lost.
@@ -54,11 +57,14 @@ impl CopyPlan {
         to: &str,
         recursive: bool,
     ) -> Result<Self, ClientError> {
-        let abroad = !here.is_same_session(there);
-        let found = matched(there, sources, recursive).await?;
+        let abroad = !here.is_same_cloud(there);
+        let failed_there = there.in_cloud(here);
+        let found = matched(there, sources, recursive).await.map_err(&failed_there)?;
         let target = SectorPath::parse(to)?;
-        let to_folder = to.ends_with('/') || found.len() > 1 || is_there_folder(here, &target).await?;
-        let mut plan = Self { folders: Vec::new(), files: Vec::new() };
+        let to_folder = to.ends_with('/')
+            || found.len() > 1
+            || is_there_folder(here, &target).await.map_err(here.in_cloud(there))?;
+        let mut plan = Self { folders: Vec::new(), files: Vec::new(), keeps_dates: abroad };
         for entry in found {
             let (from, is_folder) = (entry.path.clone(), is_folder(&entry));
             let to = match from.name() {
@@ -71,7 +77,10 @@ impl CopyPlan {
             if is_folder && to.is_within(&from) && !abroad {
                 return Err(ClientError::Usage(format!("`{from}` cannot be copied into itself")));
             }
-            let entries = if is_folder { there.list_recursive(&from).await? } else { vec![entry] };
+            let entries = match is_folder {
+                true => there.list_recursive(&from).await.map_err(&failed_there)?,
+                false => vec![entry],
+            };
             plan.add_entries(&from, &to, entries, is_folder || to_folder)?;
             if is_folder && !to.is_root() {
                 // Even if it is empty.
@@ -81,14 +90,14 @@ impl CopyPlan {
         plan.checked(!abroad)
     }
 
-    /// The copies of these entries of a folder to below `to`. `is_one_world`: in the same cloud.
+    /// The copies of these entries of a folder to below `to`, with their dates. `is_one_world`: in the same cloud.
     pub(super) fn of_entries(
         folder: &SectorPath,
         to: &SectorPath,
         entries: Vec<Entry>,
         is_one_world: bool,
     ) -> Result<Self, ClientError> {
-        let mut plan = Self { folders: Vec::new(), files: Vec::new() };
+        let mut plan = Self { folders: Vec::new(), files: Vec::new(), keeps_dates: true };
         plan.add_entries(folder, to, entries, true)?;
         plan.checked(is_one_world)
     }
@@ -145,27 +154,33 @@ pub async fn copy(
     observer: &TreeObserver,
 ) -> Result<TreeOutcome, ClientError> {
     for folder in &plan.folders {
-        here.make_folder(folder, true).await?;
+        here.make_folder(folder, true).await.map_err(here.in_cloud(there))?;
     }
+    let manner = Arc::new(CopyManner::new(plan.keeps_dates));
+    let kept_bytes = options.kept_bytes.clone().unwrap_or_default();
+    let options = Arc::new(PutOptions { kept_bytes: Some(Arc::clone(&kept_bytes)), ..options.clone() });
     let transfers = plan.files.into_iter().map(|file| {
         let (there, here, observer) = (there.clone(), here.clone(), Arc::clone(observer));
-        let options = PutOptions { parents: options.parents || file.is_in_folder, ..options.clone() };
+        let (manner, options) = (Arc::clone(&manner), Arc::clone(&options));
         let (named_from, named_to, bytes) = (file.from.as_str().into(), file.to.as_str().into(), file.bytes);
-        let work = async move {
-            if let Some(entry) = find_same(&here, &file, options.condition).await? {
+        let work = Box::pin(async move {
+            let options = PutOptions { parents: options.parents || file.is_in_folder, ..PutOptions::clone(&options) };
+            let same = find_same(&here, &file, options.condition).await.map_err(here.in_cloud(&there))?;
+            if let Some(entry) = same {
                 observer(TreeEvent::Bytes(bytes));
                 return Ok(TransferEnd { entry, is_skipped: true });
             }
             let PlannedCopy { from, to, .. } = file;
             let progress = |bytes| observer(TreeEvent::Bytes(bytes));
-            let entry = here.copy_from(&there, &from, &to, &options, &progress).await?;
+            let entry = here.copy_in_manner(&manner, (&there, &from), &to, &options, &progress).await?;
             Ok(TransferEnd { entry, is_skipped: false })
-        };
+        });
         FileTransfer { from: named_from, to: named_to, bytes, work }
     });
     // The node that writes a copy keeps to the limit, not this client.
     let files_max = || here.throttle().senders_max(files_at_once(here.round_trip().max(there.round_trip())));
-    Ok(run_all(transfers, files_max, observer).await)
+    let outcome = run_all(transfers, files_max, observer).await;
+    Ok(TreeOutcome { kept_bytes: kept_bytes.load(Ordering::Relaxed), ..outcome })
 }
 
 /// What is at the destination already, if it needs no copy. That is the same bytes in the same records. Under the

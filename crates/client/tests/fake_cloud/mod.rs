@@ -31,16 +31,16 @@ use protocol::{
             Admitted, ClientReply, ClientRequest, Condition, Created, Entry, EntryKind, EntryStatus, FileContent,
             JobRecord, ListPage, Located, Source, SpeNode,
         },
-        history::{HistoryRequest, JobHistory},
+        history::{HistoryRequest, JobHistory, SegmentLog},
         join::{JoinReply, JoinRequest, KEY_LABEL},
         request::{
-            AdmitJobRequest, CommitRequest, CreateDatedRequest, JobInputsRequest, ListRequest, LocateRequest,
-            MakeFolderRequest, OnceRequest, RemoveRequest, RenameRequest, ReportJobRequest, RequestId, StatRequest,
-            SubmitHistoryRequest,
+            AddLogsRequest, AdmitJobRequest, CommitRequest, CreateDatedRequest, JobInputsRequest, ListRequest,
+            LocateRequest, MakeFolderRequest, OnceRequest, RemoveRequest, RenameRequest, ReportJobRequest, RequestId,
+            StatRequest, SubmitHistoryRequest,
         },
         spe::{
-            AttemptId, BucketId, DeliveryOrder, FunctionFailure, OutputPlacement, PieceId, PieceResult, SealOrder,
-            SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult,
+            AttemptId, BucketId, DeliveryOrder, FunctionFailure, OutputPlacement, PieceId, PieceResult, PrintedOutput,
+            SealOrder, SegmentOutput, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult,
         },
         transfer::{TransferReply, TransferRequest},
     },
@@ -88,6 +88,10 @@ pub(crate) struct World {
     pub(crate) record: Option<JobRecord>,
     /// The history of a job's attempts, as last reported.
     pub(crate) history: Option<JobHistory>,
+    /// What functions printed, as reported.
+    pub(crate) logs: Vec<SegmentLog>,
+    /// Functions print where they are loaded and what they do.
+    pub(crate) prints: bool,
     /// How nodes fail their readers.
     pub(crate) read_faults: BTreeMap<NodeId, reading::ReadFault>,
     /// How far the nodes are said to be.
@@ -114,6 +118,10 @@ pub(crate) struct World {
     /// Copies that nodes have begun, and how many of them must have before one goes on.
     pub(crate) copies_now: usize,
     pub(crate) copies_awaited: usize,
+    /// Nodes refuse to fetch for copies.
+    pub(crate) pulls_refused: Option<Refusal>,
+    /// What the node has of the next upload.
+    pub(crate) partial_upload: Option<Vec<u8>>,
     /// Nothing may be written to these paths.
     pub(crate) closed_paths: BTreeSet<SectorPath>,
     /// How many commits are answered with "too much, try again", and not looked at.
@@ -340,8 +348,9 @@ impl World {
                 }
                 None => not_found(&path),
             },
-            // This cloud knows no dates.
-            ClientRequest::CreateDated(CreateDatedRequest { create, .. }) => {
+            // This cloud knows no dates, but notes them.
+            ClientRequest::CreateDated(CreateDatedRequest { create, modified_unix_millis }) => {
+                self.log.push(format!("date {modified_unix_millis} for {}", create.path));
                 self.answer(session, ClientRequest::Create(create))
             }
             ClientRequest::Create(create) if self.closed_paths.contains(&create.path) => {
@@ -406,6 +415,10 @@ impl World {
                 let before = self.files.len();
                 self.files.retain(|file, _| !file.is_within(&path));
                 if self.files.len() == before { not_found(&path) } else { ClientReply::Done }
+            }
+            ClientRequest::History(HistoryRequest::AddLogs(AddLogsRequest { logs, .. })) => {
+                self.logs.extend(logs.segments);
+                ClientReply::Done
             }
             ClientRequest::History(HistoryRequest::Submit(SubmitHistoryRequest { history, .. })) => {
                 self.history = Some(history);
@@ -572,6 +585,10 @@ async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: Transf
     while let Ok(Some(request)) = stream.receive_or_end::<SpeRequest>().await {
         // Progress messages come before any answer.
         stream.send(&SpeReply::Progress { bytes: 1 }).await.unwrap();
+        let segments: Vec<u64> = match &request {
+            SpeRequest::Run(order) => order.segments.iter().map(|segment| segment.segment).collect(),
+            _ => Vec::new(),
+        };
         let reply = match request {
             SpeRequest::Load(order) => {
                 lock(&world).log.push(format!("load {:?} at {node}", order.function.code));
@@ -602,10 +619,29 @@ async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: Transf
             }
             SpeRequest::Fetch(bucket) => SpeReply::Bytes(lock(&world).nodes[&node].sealed[&bucket].clone()),
         };
+        let printed = if lock(&world).prints { printed_before(&reply, &segments) } else { None };
+        if let Some(printed) = printed
+            && stream.send(&SpeReply::Printed(printed)).await.is_err()
+        {
+            return;
+        }
         if stream.send(&reply).await.is_err() {
             return;
         }
     }
+}
+
+/// What a function has printed before this reply.
+fn printed_before(reply: &SpeReply, segments: &[u64]) -> Option<PrintedOutput> {
+    let output = |segment, first: String| SegmentOutput { segment, first, ..SegmentOutput::default() };
+    let segments = match reply {
+        SpeReply::Loaded => vec![output(None, "loaded".into())],
+        SpeReply::Finished(_) | SpeReply::FunctionFailed(_) => {
+            segments.iter().map(|segment| output(Some(*segment), format!("segment {segment}"))).collect()
+        }
+        _ => return None,
+    };
+    Some(PrintedOutput { segments, left_out: 0 })
 }
 
 /// Runs a task, or its fault; `None` breaks the connection.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use net::transfer::{StreamFrame, TransferStream};
 use protocol::{
     Digest, NodeId, SliceId,
-    message::transfer::{Pull, PullUpdate, TransferReply, TransferRequest},
+    message::transfer::{Pull, PullUpdate, ResumeFrom, TransferReply, TransferRequest},
     ticket::{HolderKey, SignedTicket},
 };
 
@@ -49,8 +49,16 @@ async fn receive(
 ) -> Option<TransferReply> {
     let slice = slice_of(ticket);
     lock(world).log.push(format!("write {slice} at {node}"));
+    let partial = lock(world).partial_upload.take();
+    let mut content = Vec::new();
+    if let Some(partial) = partial {
+        let digest = Digest(*blake3::hash(&partial).as_bytes());
+        stream.send(&TransferReply::Partial { bytes: partial.len() as u64, digest }).await.ok()?;
+        let ResumeFrom(from) = stream.receive().await.ok()?;
+        content.extend_from_slice(&partial[..from as usize]);
+    }
     stream.send(&TransferReply::Ready).await.ok()?;
-    let (mut content, mut frame) = (Vec::new(), StreamFrame::default());
+    let mut frame = StreamFrame::default();
     while stream.receive_frame(&mut frame).await.ok()? {
         content.extend_from_slice(&frame.payload);
         lock(world).received_bytes += frame.payload.len() as u64;
@@ -62,6 +70,10 @@ async fn receive(
 async fn copy(world: &Mutex<World>, node: &NodeId, stream: &mut TransferStream, pull: Pull) -> Option<TransferReply> {
     let (slice, content) = {
         let mut world = lock(world);
+        if let Some(refusal) = world.pulls_refused.clone() {
+            world.log.push("copy refused".into());
+            return Some(TransferReply::Refused(refusal));
+        }
         world.log.push(format!("copy {} at {node}", pull.slice));
         world.copies_now += 1;
         (slice_of(&pull.write), world.slices[&pull.slice].clone())

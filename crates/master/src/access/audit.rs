@@ -6,11 +6,13 @@ use std::{collections::VecDeque, time::Duration};
 use protocol::{
     Now, Refusal,
     message::{
-        audit::{AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, BATCH_EVENTS_MAX},
+        audit::{AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditRequest, BATCH_EVENTS_MAX},
         work::{WorkFault, WorkItem, WorkKind, WorkState},
     },
     refusals::RefusalBudget,
 };
+
+use crate::actions::SessionCaller;
 
 /// Events on their way to the record.
 #[derive(Debug)]
@@ -30,6 +32,9 @@ pub(crate) struct AuditQueue {
     last_fault: Option<WorkFault>,
     /// The end of the record, as the security server last reported it.
     pub(crate) head: Option<AuditHead>,
+    /// Questions about the record, each with the number of the first event that it need not wait for. As many as users
+    /// may ask the security server at once.
+    questions: Vec<(u64, SessionCaller, AuditRequest)>,
     /// Budget for refusals of users.
     pub(crate) of_users: RefusalBudget,
     /// Budget for tickets that strangers showed to nodes.
@@ -48,6 +53,7 @@ impl AuditQueue {
             retry_at: Duration::ZERO,
             last_fault: None,
             head: None,
+            questions: Vec::new(),
             of_users: RefusalBudget::default(),
             of_strangers: RefusalBudget::default(),
         };
@@ -83,6 +89,20 @@ impl AuditQueue {
         Some(AuditBatch { writer: self.writer, first: self.first, events })
     }
 
+    /// Has a question wait until the events that wait now are recorded, unless the security server is away: then it
+    /// would wait for nothing.
+    pub(crate) fn ask_when_recorded(&mut self, now: Now, from: SessionCaller, request: AuditRequest) {
+        let waiting = if now.monotonic < self.retry_at { 0 } else { self.waiting.len() as u64 };
+        self.questions.push((self.first + waiting, from, request));
+    }
+
+    /// Questions that need not wait any more.
+    pub(crate) fn due_questions(&mut self) -> Vec<(SessionCaller, AuditRequest)> {
+        let first = self.first;
+        let due = self.questions.extract_if(.., |(until, ..)| *until <= first);
+        due.map(|(_, from, request)| (from, request)).collect()
+    }
+
     /// A batch was recorded, or could not be sent.
     pub(crate) fn finish(&mut self, now: Now, brought: Result<AuditHead, Refusal>) {
         match brought {
@@ -96,6 +116,7 @@ impl AuditQueue {
                 tracing::warn!(%refusal, waiting = self.waiting.len(), missed = self.missed, "audit events wait");
                 self.retry_at = now.monotonic + RETRY_AFTER;
                 self.last_fault = Some(WorkFault::new(now.unix_millis, &refusal.message));
+                self.questions.iter_mut().for_each(|(until, ..)| *until = self.first);
             }
         }
         self.sent = 0;

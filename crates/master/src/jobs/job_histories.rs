@@ -59,7 +59,7 @@ impl JobHistories {
         let mut changes = vec![RowChange::Set { table: HISTORIES_TABLE, key: key(job), value: encode_row(&row) }];
         self.insert(job, row);
         while self.by_job.len() > HISTORIES_MAX
-            && let Some(oldest) = self.superfluous(jobs)
+            && let Some(oldest) = superfluous(&self.by_time, jobs)
         {
             self.by_time.remove(&oldest);
             self.by_job.remove(&oldest.1);
@@ -67,18 +67,20 @@ impl JobHistories {
         }
         changes
     }
+}
 
-    fn superfluous(&self, jobs: &JobTable) -> Option<(u64, JobId)> {
-        let mut counted = PerUser::default();
-        for job in self.by_job.keys() {
-            match jobs.owner(*job) {
-                Ok(owner) => counted.add(owner, 1),
-                Err(_) => return self.by_time.iter().find(|(_, of)| of == job).copied(),
-            }
+/// Which of these jobs, oldest first, is forgotten to make room: one that is no longer known. Else it is the oldest of
+/// the user who has most.
+pub(crate) fn superfluous(by_time: &BTreeSet<(u64, JobId)>, jobs: &JobTable) -> Option<(u64, JobId)> {
+    let mut counted = PerUser::default();
+    for of in by_time {
+        match jobs.owner(of.1) {
+            Ok(owner) => counted.add(owner, 1),
+            Err(_) => return Some(*of),
         }
-        let greediest = counted.greediest()?;
-        self.by_time.iter().find(|(_, job)| jobs.owner(*job).is_ok_and(|owner| owner == greediest)).copied()
     }
+    let greediest = counted.greediest()?;
+    by_time.iter().find(|(_, job)| jobs.owner(*job).is_ok_and(|owner| owner == greediest)).copied()
 }
 
 /// What drivers recently reported of one node; forgotten when the master ends.

@@ -114,10 +114,11 @@ impl JobTable {
         Ok(&self.get(id)?.record.user)
     }
 
-    /// Records newest first, as many as a message holds.
-    pub(crate) fn newest(&self) -> Vec<JobRecord> {
+    /// Records of such jobs, newest first, as many as a message holds.
+    pub(crate) fn newest(&self, is_such: impl Fn(&JobRecord) -> bool) -> Vec<JobRecord> {
         let mut bytes = 0;
         let records = self.by_start.iter().rev().filter_map(|(_, id)| self.by_id.get(id)).map(|job| &job.record);
+        let records = records.filter(|record| is_such(record));
         let fits = |record: &&JobRecord| {
             bytes += record_bytes(record);
             bytes <= LIST_BYTES_MAX

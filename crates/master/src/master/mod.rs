@@ -21,11 +21,11 @@ use protocol::{
         client_master::{ClientReply, ClientRequest},
         request::{
             AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest,
-            CopiesRequest, CreateDatedRequest, DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest,
-            JobRequest, JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
-            MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest,
-            RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
-            TopologyRequest, TrashRequest, UsageRequest, WorkRequest,
+            CopiesRequest, CreateDatedRequest, DetachJobRequest, EmptyTrashRequest, FindJobsRequest, HealthRequest,
+            ImportRequest, JobRequest, JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest,
+            MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RemoveRequest,
+            RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest,
+            StatRequest, TopologyRequest, TrashRequest, UsageRequest, WorkRequest,
         },
     },
 };
@@ -41,7 +41,7 @@ use crate::{
     },
     actions::{
         ANSWERS_TABLE, CLOCK_TABLE, CONFLICTS_TABLE, ClientJoin, HISTORIES_TABLE, JOBS_TABLE, JOURNAL_TABLE,
-        LINEAGE_TABLE, MEMBERS_TABLE, MasterAction, MasterCompletion, MasterMessage, NODES_TABLE, NodeJoin,
+        LINEAGE_TABLE, LOGS_TABLE, MEMBERS_TABLE, MasterAction, MasterCompletion, MasterMessage, NODES_TABLE, NodeJoin,
         OUTDATED_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, SessionCaller, StoredRow, TRASH_TABLE,
     },
     catalog::{
@@ -55,7 +55,7 @@ use crate::{
     config::MasterConfig,
     error::MasterError,
     fleet::{Fleet, nodes::Nodes},
-    jobs::{Jobs, job_histories::JobHistories, job_table::JobTable},
+    jobs::{Jobs, job_histories::JobHistories, job_logs::KeptLogs, job_table::JobTable},
     log::{
         Log,
         journal_lineage::Lineage,
@@ -135,11 +135,12 @@ impl Master {
         let (mut rebuild, sequence) = Rebuild::load(now, &config, &mut rng, &loading)?;
         let (mut jobs, mut policies, mut nodes) = (JobTable::default(), Policies::default(), Nodes::default());
         let (mut trash, mut quotas, mut histories) = (Trash::default(), Quotas::default(), JobHistories::default());
-        let mut answers = Answers::default();
+        let (mut answers, mut logs) = (Answers::default(), KeptLogs::default());
         for row in &loading.others {
             match row.table {
                 JOBS_TABLE => jobs.load(now, row)?,
                 HISTORIES_TABLE => histories.load(row)?,
+                LOGS_TABLE => logs.load(row)?,
                 NODES_TABLE => nodes.load(now, row)?,
                 POLICIES_TABLE => policies.load(row)?,
                 TRASH_TABLE => trash.load(row)?,
@@ -178,7 +179,7 @@ impl Master {
             replicas: Replicas::default(),
             writes: Writes::default(),
             access: Access::new(TicketIssuer::new(now, signer), audit, answers),
-            jobs: Jobs { table: jobs, histories },
+            jobs: Jobs { table: jobs, histories, logs },
             log: Log { journal_writes: JournalWrites::default(), mirror, lineage, rebuild },
             actions: VecDeque::new(),
             #[cfg(test)]
@@ -357,7 +358,10 @@ impl Master {
             ClientRequest::DetachJob(DetachJobRequest { job, journal, keys }) => {
                 self.detach_job(now, from, client, job, journal, keys)
             }
-            ClientRequest::Jobs(JobsRequest) => Ok(Some(self.job_list(by))),
+            ClientRequest::Jobs(JobsRequest) => {
+                Ok(Some(self.job_list(by, &FindJobsRequest { user: None, state: None })))
+            }
+            ClientRequest::FindJobs(wanted) => Ok(Some(self.job_list(by, &wanted))),
             ClientRequest::Job(JobRequest(job)) => self.job(by, job).map(Some),
             ClientRequest::CancelJob(CancelJobRequest(job)) => self.cancel_job(now, from, by, job),
             ClientRequest::Policy(PolicyRequest(path)) => self.catalog.policy(&path).map(Some),
@@ -385,7 +389,7 @@ impl Master {
             ClientRequest::Topology(TopologyRequest { reload }) => self.handle_topology(from, by, reload),
             ClientRequest::Accounts(request) => self.handle_accounts(from, client, request),
             ClientRequest::Admission(verb) => self.handle_admission(from, client, verb),
-            ClientRequest::Audit(question) => self.handle_audit(from, client, question),
+            ClientRequest::Audit(question) => self.handle_audit(now, from, client, question),
             ClientRequest::Copies(CopiesRequest(path)) => self.copies_to_verify(now, client, &path).map(Some),
             ClientRequest::Acl(request) => self.handle_acl(now, from, client, request),
             ClientRequest::History(request) => self.handle_history(now, from, by, request),

@@ -4,7 +4,7 @@
 use protocol::{
     Reason,
     message::{
-        audit::{AuditKind, AuditOutcome},
+        audit::{AuditKind, AuditOutcome, AuditQuery, AuditQuestion},
         node_master::TicketRefusal,
         request::{AdmitJobRequest, LocateRequest, SetQuotaRequest, StatRequest},
     },
@@ -49,6 +49,39 @@ fn grants_acts_refusals_jobs_and_refused_tickets_are_recorded_and_reading_is_not
         (AuditKind::Ticket, "a stranger", "show tickets", "", AuditOutcome::Refused),
     ];
     assert_eq!(told, expected);
+}
+
+#[test]
+fn a_question_about_the_record_waits_for_what_happened_before_it_and_for_nothing_else() {
+    let mut bench = Bench::with_nodes(&["uic/r1"]);
+    bench.advance(seconds(1));
+    bench.audited.clear();
+    bench.security_asked.clear();
+    let quota = |bytes| SetQuotaRequest { user: UserName::new("ann").unwrap(), bytes: Some(bytes), files: None };
+    let show = || ClientRequest::Audit(AuditQuestion::Show(AuditQuery::default()));
+    bench.audit_answers = false;
+    bench.ask("admin", ClientRequest::SetQuota(quota(1)));
+    assert!(bench.audited.is_empty(), "it waits for the next tick");
+    bench.ask_later("admin", show());
+    bench.run();
+    assert_eq!(
+        (bench.audited.len(), bench.security_asked.len()),
+        (1, 0),
+        "it is brought at once, and the question waits"
+    );
+    bench.ask("admin", ClientRequest::SetQuota(quota(2)));
+    bench.audit_sent(Ok(()));
+    bench.run();
+    assert_eq!((bench.audited.len(), bench.security_asked.len()), (2, 1), "the later event is not waited for");
+    bench.ask_later("admin", show());
+    bench.run();
+    assert_eq!(bench.security_asked.len(), 1);
+    bench.audit_sent(Err(Refusal::new(Reason::Unavailable, "away")));
+    bench.run();
+    assert_eq!(bench.security_asked.len(), 2, "nobody waits for a security server that is away");
+    bench.ask_later("admin", show());
+    bench.run();
+    assert_eq!(bench.security_asked.len(), 3);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use protocol::{
     Counters, JobId, Topology,
     message::{
         client_master::{Admitted, JobRecord, JobState, SiteLink, StageRecord},
-        request::{AdmitJobRequest, CancelJobRequest, JobRequest, JobsRequest, ReportJobRequest},
+        request::{AdmitJobRequest, CancelJobRequest, FindJobsRequest, JobRequest, JobsRequest, ReportJobRequest},
     },
     topology::{Link, SitePair},
 };
@@ -194,4 +194,28 @@ fn no_job_is_admitted_where_no_node_is_up() {
         bench.status_of("ann", ClientRequest::AdmitJob(AdmitJobRequest { title: String::new(), output: None })),
         Status::Unavailable
     );
+}
+
+#[test]
+fn jobs_are_found_by_user_and_state_behind_more_than_a_message_holds() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let old = admit(&mut bench, "bob").job;
+    report(&mut bench, "bob", old, JobState::Failed);
+    for _ in 0..200 {
+        bench.now.unix_millis += 1;
+        let job = admit(&mut bench, "ann").job;
+        report(&mut bench, "ann", job, JobState::Done);
+    }
+    let mut found = |user: Option<&str>, state| {
+        let user = user.map(|name| UserName::new(name).unwrap());
+        let ClientReply::Jobs(jobs) = bench.ask("bob", ClientRequest::FindJobs(FindJobsRequest { user, state })) else {
+            panic!("no jobs")
+        };
+        jobs.iter().map(|record| record.job).collect::<Vec<_>>()
+    };
+    let all = found(None, None);
+    assert!(all.len() < 201 && !all.contains(&old), "{} jobs in one message", all.len());
+    assert_eq!(found(Some("bob"), None), [old]);
+    assert_eq!(found(None, Some(JobState::Failed)), [old]);
+    assert!(found(Some("bob"), Some(JobState::Done)).is_empty());
 }

@@ -15,6 +15,7 @@ mod drivers;
 mod fake_nodes;
 mod files;
 mod job_histories;
+mod job_logs;
 mod jobs;
 mod journal_restore;
 mod load;
@@ -98,6 +99,8 @@ pub(super) struct Bench {
     pub(super) topology_asked: Vec<SessionCaller>,
     /// Events that reached the audit record.
     pub(super) audited: Vec<AuditEvent>,
+    /// Whether they are answered at once.
+    pub(super) audit_answers: bool,
     /// Questions to the security server, in order.
     pub(super) security_asked: Vec<(SessionCaller, SecurityRequest)>,
     /// How long the machine slept since the master was started.
@@ -209,6 +212,7 @@ impl Bench {
             topology_asked: Vec::new(),
             security_asked: Vec::new(),
             audited: Vec::new(),
+            audit_answers: true,
             slept: Duration::ZERO,
             clock_ahead_millis: 0,
             next_number: 0,
@@ -467,8 +471,9 @@ impl Bench {
                 MasterAction::AskSecurity { to, request } => self.security_asked.push((to, request)),
                 MasterAction::SendAudit(batch) => {
                     self.audited.extend(batch.events);
-                    let head = AuditHead { number: self.audited.len() as u64, hash: [1; 32] };
-                    self.master.handle_completion(self.now, MasterCompletion::AuditSent(Ok(head)));
+                    if self.audit_answers {
+                        self.audit_sent(Ok(()));
+                    }
                 }
                 MasterAction::Order { session, order, body } => {
                     let of_session = |(_, fake): &(&NodeId, &FakeNode)| fake.session == Some(session);
@@ -483,6 +488,12 @@ impl Bench {
                 }
             }
         }
+    }
+
+    /// The batch of events is recorded, or could not be sent.
+    pub(super) fn audit_sent(&mut self, brought: Result<(), Refusal>) {
+        let head = AuditHead { number: self.audited.len() as u64, hash: [1; 32] };
+        self.master.handle_completion(self.now, MasterCompletion::AuditSent(brought.map(|()| head)));
     }
 
     fn number(&mut self) -> u64 {

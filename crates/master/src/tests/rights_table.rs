@@ -16,14 +16,14 @@ use protocol::{
         request::{
             AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, ClearAclRequest, CommitRequest,
             ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest,
-            EmptyTrashRequest, FinishRebuildRequest, ForgetNodeRequest, GetAclRequest, GetHistoryRequest,
-            GiveToRequest, HealthRequest, ImportRequest, JobInputsRequest, JobRequest, JobsRequest, LeasesRequest,
-            ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
-            MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
-            RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest,
-            ReportJobRequest, RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
-            TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
-            WorkRequest,
+            EmptyTrashRequest, FindJobsRequest, FinishRebuildRequest, ForgetNodeRequest, GetAclRequest,
+            GetHistoryRequest, GetLogsRequest, GiveToRequest, HealthRequest, ImportRequest, JobInputsRequest,
+            JobRequest, JobsRequest, LeasesRequest, ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest,
+            LogoutRequest, MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest,
+            QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest,
+            RenewRequest, ReportJobRequest, RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest,
+            SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest,
+            WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
         },
     },
 };
@@ -101,9 +101,11 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::ReportJob(ReportJobRequest(record)), "-"),
         (ClientRequest::DetachJob(DetachJobRequest { job, journal: path("/j"), keys: vec![] }), "-"),
         (ClientRequest::Jobs(JobsRequest), "-"),
+        (ClientRequest::FindJobs(FindJobsRequest { user: None, state: None }), "-"),
         (ClientRequest::Job(JobRequest(job)), "-"),
         (ClientRequest::CancelJob(CancelJobRequest(job)), "-"),
         (ClientRequest::History(HistoryRequest::Get(GetHistoryRequest(job))), "-"),
+        (ClientRequest::History(HistoryRequest::GetLogs(GetLogsRequest(job))), "-"),
         (ClientRequest::Logout(LogoutRequest), "-"),
         (ClientRequest::Acl(inputs), "-"),
         (ClientRequest::Restore(RestoreRequest { path: path("/gone"), to: None }), "-"),
@@ -198,10 +200,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::CreateDated(_) => 45,
         ClientRequest::Load(_) => 46,
         ClientRequest::LoadSeries(_) => 47,
+        ClientRequest::FindJobs(_) => 48,
     }
 }
 
-const REQUESTS: usize = 48;
+const REQUESTS: usize = 49;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

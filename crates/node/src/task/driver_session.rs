@@ -10,8 +10,8 @@ use net::identity::Bearer;
 use protocol::{
     JobId, Reason, SliceId, UserName, limits,
     message::spe::{
-        BucketId, FunctionSpec, LoadOrder, OutputPlacement, RecordLocator, SegmentOrder, SegmentSource, SpeReply,
-        SpeRequest, TaskOrder, TaskResult,
+        BucketId, FunctionSpec, LoadOrder, OutputPlacement, PrintedOutput, RecordLocator, SegmentOrder, SegmentSource,
+        SpeReply, SpeRequest, TaskOrder, TaskResult,
     },
     ticket::SignedTicket,
 };
@@ -37,6 +37,8 @@ pub(super) struct DriverSession {
     /// The function loaded last, which is loaded again into a fresh SPE.
     function: Option<Arc<Loaded>>,
     spe: Option<Spe>,
+    /// What the function printed since it was last taken.
+    printed: PrintedOutput,
 }
 
 /// A function with its side files.
@@ -54,7 +56,7 @@ struct Spe {
 impl DriverSession {
     pub(super) fn new(context: Arc<NodeContext>, asker: DriverIdentity) -> Self {
         let DriverIdentity { bearer: driver, user, job } = asker;
-        Self { context, driver, user, job, function: None, spe: None }
+        Self { context, driver, user, job, function: None, spe: None, printed: PrintedOutput::default() }
     }
 
     /// Does what a driver asks; `bytes` counts how much of a task's input has been read.
@@ -82,6 +84,12 @@ impl DriverSession {
                 Ok(SpeReply::Bytes(blocking("reading a bucket", move || buckets.fetch(bucket)).await?))
             }
         }
+    }
+
+    /// Gives away what the function printed during the last request, if anything.
+    pub(super) fn take_printed(&mut self) -> Option<PrintedOutput> {
+        let printed = std::mem::take(&mut self.printed);
+        (printed != PrintedOutput::default()).then_some(printed)
     }
 
     /// To be called when a request was abandoned: its SPE may still be working for nobody.
@@ -124,6 +132,7 @@ impl DriverSession {
         let Some(spe) = self.spe.as_mut() else { return Err(NodeError::Spe("could not be started".into())) };
         let task = TaskRun { attempt: order.attempt, segments, output: scratch.share()?, buckets };
         let outcome = spe.process.run(task, &mut |read| bytes.store(read, Ordering::Relaxed)).await;
+        note_printed(&mut self.printed, spe.process.take_printed());
         // Another task may compute while this one delivers.
         drop((slot, running));
         if !spe.process.is_ready() {
@@ -214,6 +223,7 @@ impl DriverSession {
         }
         let Some(spe) = self.spe.as_mut() else { return Err(NodeError::Spe("could not be started".into())) };
         let loaded = spe.process.load(function, loaded.side.share()?).await;
+        note_printed(&mut self.printed, spe.process.take_printed());
         if !spe.process.is_ready() {
             self.spe = None;
         }
@@ -269,6 +279,12 @@ impl DriverSession {
     fn not_ours(&self, job: JobId) -> NodeError {
         NodeError::refused(Reason::NoRight, format!("this conversation is for job {}, and not for job {job}", self.job))
     }
+}
+
+/// Adds what a process printed: a task's, perhaps after what was printed while the function was loaded for it.
+fn note_printed(all: &mut PrintedOutput, more: PrintedOutput) {
+    all.segments.extend(more.segments);
+    all.left_out += more.left_out;
 }
 
 /// The bucket that contains all of these segments, if there is exactly one.

@@ -68,6 +68,9 @@ pub(crate) async fn serve_driver(
             context.storage.note_disk_error(&error);
             SpeReply::Refused(error.refusal())
         });
+        if let Some(printed) = engine.take_printed() {
+            stream.send(&SpeReply::Printed(printed)).await?;
+        }
         stream.send(&reply).await?;
     }
     stream.close().await;

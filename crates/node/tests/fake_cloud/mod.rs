@@ -34,7 +34,7 @@ use protocol::{
         join::{JoinReply, JoinRequest, KEY_LABEL},
         local::LocalRequest,
         node_master::{Ack, HeldSlice, Order, Report},
-        spe::{BucketTarget, SpeReply, SpeRequest},
+        spe::{BucketTarget, PrintedOutput, SpeReply, SpeRequest},
         transfer::{TransferReply, TransferRequest},
     },
     ticket::{Delegate, Holder, HolderKey, SignedTicket, Ticket, TicketRight},
@@ -445,7 +445,7 @@ impl FakeCloud {
         stream.send(&TransferRequest::Spe { ticket: self.compute_ticket(node) }).await.unwrap();
         let reply = stream.receive::<TransferReply>().await.unwrap();
         assert_eq!(reply, TransferReply::Ready);
-        Driver { stream, inputs: self.inputs_ticket(node, &[1, 2, 3, 4]) }
+        Driver { stream, inputs: self.inputs_ticket(node, &[1, 2, 3, 4]), printed: Vec::new() }
     }
 }
 
@@ -476,6 +476,8 @@ pub(crate) struct Driver {
     pub(crate) stream: TransferStream,
     /// What the master allows the job to read.
     pub(crate) inputs: SignedTicket,
+    /// What functions have printed.
+    pub(crate) printed: Vec<PrintedOutput>,
 }
 
 impl Driver {
@@ -485,6 +487,7 @@ impl Driver {
         loop {
             match timeout(PATIENCE, self.stream.receive()).await.unwrap().unwrap() {
                 SpeReply::Progress { .. } => {}
+                SpeReply::Printed(printed) => self.printed.push(printed),
                 reply => return reply,
             }
         }

@@ -15,11 +15,11 @@ use super::{
     request::{
         AbandonRequest, AccountsRequest, AclRequest, AdmissionVerb, AdmitJobRequest, AuditQuestion, BreakLeaseRequest,
         CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest,
-        EmptyTrashRequest, FamilyRequest, HealthRequest, HistoryRequest, ImportRequest, JobRequest, JobsRequest,
-        LeasesRequest, ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
-        MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest, RemoveRequest,
-        RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
-        TopologyRequest, TrashRequest, TypedRequest, UsageRequest, WorkRequest, requests,
+        EmptyTrashRequest, FamilyRequest, FindJobsRequest, HealthRequest, HistoryRequest, ImportRequest, JobRequest,
+        JobsRequest, LeasesRequest, ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest,
+        MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest,
+        RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
+        SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest, WorkRequest, requests,
     },
 };
 
@@ -80,6 +80,7 @@ requests! {
         CreateDated(CreateDatedRequest),
         Load(LoadRequest),
         LoadSeries(LoadSeriesRequest),
+        FindJobs(FindJobsRequest),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
         accounts::AccountsReply,
         admission::AdmissionReply,
         audit::{AuditReply, RefusedTickets},
-        history::{JobHistory, NodeMarks},
+        history::{JobHistory, JobLogs, NodeMarks},
         load::{LoadPage, LoadSeries},
         node_master::LinkUse,
         rebuild::RebuildStatus,
@@ -93,6 +93,8 @@ pub enum ClientReply {
     Load(LoadPage),
     /// The load of a node over time.
     LoadSeries(LoadSeries),
+    /// What a job's functions printed.
+    Logs(JobLogs),
 }
 
 /// What an entry says about its copies, lifetime and quota.

@@ -4,8 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::printed::SegmentOutput;
 pub use super::request::HistoryRequest;
-use crate::{NodeId, SectorPath};
+use crate::{NodeId, SectorPath, limits, wire::few::few};
 
 /// The outcome of a job's attempts, and of the nodes that made them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,5 +79,51 @@ impl NodeMarks {
             failed: self.failed.saturating_add(other.failed),
             overtaken: self.overtaken.saturating_add(other.overtaken),
         }
+    }
+}
+
+/// What the functions of a job printed: of each stage while it was loaded, and of each segment in its last attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobLogs {
+    /// By stage and segment.
+    #[serde(deserialize_with = "few::<{ limits::LOG_SEGMENTS_MAX }, _, _>")]
+    pub segments: Vec<SegmentLog>,
+    /// How often something was printed and is not in it, for want of room.
+    pub left_out: u64,
+}
+
+/// What a function printed over one segment, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentLog {
+    /// The stage, from 0.
+    pub stage: u32,
+    /// The run of the whole job, from 0.
+    pub epoch: u32,
+    /// Which attempt at the segment's task it was, from 0.
+    pub attempt: u32,
+    /// Where it ran.
+    pub node: NodeId,
+    /// Whether the function failed on this segment.
+    pub failed: bool,
+    /// What it printed.
+    pub output: SegmentOutput,
+}
+
+impl SegmentLog {
+    /// The stage and the segment: a later log of the same replaces an earlier one.
+    pub fn key(&self) -> (u32, Option<u64>) {
+        (self.stage, self.output.segment)
+    }
+
+    /// What it takes of [`JOB_LOG_BYTES_MAX`](limits::JOB_LOG_BYTES_MAX).
+    pub fn bytes(&self) -> usize {
+        limits::LOG_ENTRY_BYTES + self.output.first.len() + self.output.last.len()
+    }
+
+    /// Whether it may be added to a job's log of which so much is taken. The last part is for failures alone.
+    pub fn fits(&self, taken_bytes: usize) -> bool {
+        let kept = if self.failed { 0 } else { limits::JOB_LOG_BYTES_OF_FAILED };
+        let is_short = self.output.first.len() + self.output.last.len() <= limits::SEGMENT_LOG_BYTES_MAX;
+        is_short && taken_bytes.saturating_add(self.bytes()) <= limits::JOB_LOG_BYTES_MAX - kept
     }
 }

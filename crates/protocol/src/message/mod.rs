@@ -16,6 +16,7 @@ pub mod local;
 pub mod login;
 pub mod master_security;
 pub mod node_master;
+pub mod printed;
 pub mod rebuild;
 pub mod request;
 pub mod spe;

@@ -35,8 +35,8 @@ pub use self::{
         ConfirmClockRequest, HealthRequest, ImportRequest, LogoutRequest, NodesRequest, TopologyRequest,
     },
     job_requests::{
-        AdmitJobRequest, CancelJobRequest, DetachJobRequest, GetHistoryRequest, HistoryRequest, JobRequest,
-        JobsRequest, ReportJobRequest, SubmitHistoryRequest,
+        AddLogsRequest, AdmitJobRequest, CancelJobRequest, DetachJobRequest, FindJobsRequest, GetHistoryRequest,
+        GetLogsRequest, HistoryRequest, JobRequest, JobsRequest, ReportJobRequest, SubmitHistoryRequest,
     },
     name_requests::{
         CopiesRequest, ListRequest, LocateRequest, MakeFolderRequest, PolicyRequest, RemoveRequest, RenameRequest,

@@ -1,13 +1,14 @@
 //! Door 6: the driver of a job (the client) and an SPE of a node (Sector/Sphere paper, 3.3). It runs on a transfer
 //! connection after [`TransferRequest::Spe`](crate::message::transfer::TransferRequest::Spe). When the connection
 //! breaks, the SPE ends and its work is dropped. Results lie in buckets ([`BucketId`]). The driver sends
-//! [`SpeRequest`]s one at a time; the node answers each with one or more [`SpeReply`]s, the last of which is never
-//! [`SpeReply::Progress`].
+//! [`SpeRequest`]s one at a time. The node answers each with one or more [`SpeReply`]s; the last is never
+//! [`SpeReply::Progress`] or [`SpeReply::Printed`].
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::printed::{PrintedOutput, SegmentOutput};
 use crate::{
     Counters, Digest, JobId, NodeId, RecordFraming, Refusal, SectorPath, SideFileName, SliceId, limits,
     message::client_reply::Source, ticket::SignedTicket, topology::Distance, wire::few::few,
@@ -77,6 +78,8 @@ pub enum SpeReply {
     /// The function's process was ended while the node's machine was out of memory. That is probably its fault, but
     /// perhaps not. It is to be tried once more, and only once.
     OutOfMemory(FunctionFailure),
+    /// What the function printed meanwhile. Comes before the last reply to a load or a run, if it printed anything.
+    Printed(PrintedOutput),
 }
 
 /// See [`SpeRequest::Load`].
@@ -174,14 +177,88 @@ pub enum PythonCode {
         /// Major and minor version of the Python that made it: another version cannot be trusted to read its code.
         python: (u8, u8),
     },
+    /// As [`Source`](Self::Source), with modules of the user's own that it may import.
+    SourceWithModules {
+        /// The file's name, for tracebacks.
+        file: String,
+        /// Its text.
+        text: String,
+        /// The files of the modules.
+        #[serde(deserialize_with = "few::<{ limits::ORDER_WORDS_MAX }, _, _>")]
+        modules: Vec<ModuleFile>,
+    },
+    /// As [`Pickle`](Self::Pickle), with modules of the user's own that it may import.
+    PickleWithModules {
+        /// The pickle.
+        bytes: Vec<u8>,
+        /// Major and minor version of the Python that made it.
+        python: (u8, u8),
+        /// The files of the modules.
+        #[serde(deserialize_with = "few::<{ limits::ORDER_WORDS_MAX }, _, _>")]
+        modules: Vec<ModuleFile>,
+    },
+}
+
+/// A file of a module that travels with a function.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleFile {
+    /// Where it lies below the folder in which modules are looked for: names with `/` between them.
+    pub path: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
 }
 
 impl PythonFunction {
-    /// Bytes of its code.
+    /// Bytes of its code, with those of the modules that go along.
     pub fn code_bytes(&self) -> usize {
-        match &self.code {
-            PythonCode::Source { text, .. } => text.len(),
-            PythonCode::Pickle { bytes, .. } => bytes.len(),
+        let modules = self.code.modules().iter().map(|file| file.path.len() + file.bytes.len());
+        self.code.bytes().len() + modules.sum::<usize>()
+    }
+}
+
+impl PythonCode {
+    /// The text or the pickle.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Source { text, .. } | Self::SourceWithModules { text, .. } => text.as_bytes(),
+            Self::Pickle { bytes, .. } | Self::PickleWithModules { bytes, .. } => bytes,
+        }
+    }
+
+    /// The name of the file whose text it is.
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            Self::Source { file, .. } | Self::SourceWithModules { file, .. } => Some(file),
+            Self::Pickle { .. } | Self::PickleWithModules { .. } => None,
+        }
+    }
+
+    /// The Python that made the pickle.
+    pub fn python(&self) -> Option<(u8, u8)> {
+        match self {
+            Self::Source { .. } | Self::SourceWithModules { .. } => None,
+            Self::Pickle { python, .. } | Self::PickleWithModules { python, .. } => Some(*python),
+        }
+    }
+
+    /// The files of the modules that go along.
+    pub fn modules(&self) -> &[ModuleFile] {
+        match self {
+            Self::Source { .. } | Self::Pickle { .. } => &[],
+            Self::SourceWithModules { modules, .. } | Self::PickleWithModules { modules, .. } => modules,
+        }
+    }
+
+    /// The same with these modules, in place of those that it had.
+    #[must_use]
+    pub fn with_modules(self, modules: Vec<ModuleFile>) -> Self {
+        match self {
+            Self::Source { file, text } | Self::SourceWithModules { file, text, .. } => {
+                Self::SourceWithModules { file, text, modules }
+            }
+            Self::Pickle { bytes, python } | Self::PickleWithModules { bytes, python, .. } => {
+                Self::PickleWithModules { bytes, python, modules }
+            }
         }
     }
 }
@@ -210,12 +287,21 @@ impl std::fmt::Debug for PythonFunction {
 
 impl std::fmt::Debug for PythonCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Source { file, .. } => write!(f, "Source({file})"),
-            Self::Pickle { bytes, python: (major, minor) } => {
-                write!(f, "Pickle({} bytes of Python {major}.{minor})", bytes.len())
+        let modules = self.modules();
+        let with = if modules.is_empty() { String::new() } else { format!(", {modules:?}") };
+        match (self.file(), self.python()) {
+            (Some(file), _) => write!(f, "Source({file}{with})"),
+            (None, python) => {
+                let (major, minor) = python.unwrap_or_default();
+                write!(f, "Pickle({} bytes of Python {major}.{minor}{with})", self.bytes().len())
             }
         }
+    }
+}
+
+impl std::fmt::Debug for ModuleFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {} bytes", self.path, self.bytes.len())
     }
 }
 

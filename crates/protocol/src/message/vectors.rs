@@ -47,7 +47,7 @@ use crate::{
         client_master::PolicyStatus,
         request::{
             AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest,
-            CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest,
+            CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest, FindJobsRequest,
             FinishRebuildRequest, ForgetNodeRequest, GetAclRequest, HealthRequest, ImportRequest, JobRequest,
             JobsRequest, LeasesRequest, ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest,
             MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
@@ -159,6 +159,10 @@ fn the_requests_of_a_client_have_their_bytes() {
     });
     compare!(vectors, ClientRequest {
         "create": ClientRequest::Create(_) => ClientRequest::Create(create.clone()),
+        "find-jobs": ClientRequest::FindJobs(_) => ClientRequest::FindJobs(FindJobsRequest {
+            user: Some(UserName::new("ann").unwrap()),
+            state: Some(JobState::Lost),
+        }),
         "create-dated": ClientRequest::CreateDated(_) => ClientRequest::CreateDated(CreateDatedRequest {
             create: create.clone(),
             modified_unix_millis: 1_600_000_000_123,
@@ -331,6 +335,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "load": ClientReply::Load(_) => ClientReply::Load(load::page()),
         "load-series": ClientReply::LoadSeries(_) => ClientReply::LoadSeries(load::series()),
         "leases": ClientReply::Leases(_) => ClientReply::Leases(LeasePage { leases: vec![open_lease()], more: false }),
+        "logs": ClientReply::Logs(_) => ClientReply::Logs(history::logs()),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,

@@ -35,6 +35,7 @@ pub(crate) enum AclCommand {
                             that says nothing itself begins with what holds for it now.")]
     Add {
         /// File or folder
+        #[arg(value_parser = cloud_path)]
         path: String,
         /// WHO:RIGHTS, with commas between; WHO is user:NAME, group:NAME or everyone
         acl: Acl,

@@ -29,6 +29,9 @@ pub(crate) struct AuditShow {
     /// Only what happened at this time or later: 1h, 7d, or such as 2026-01-31T08:00:00Z
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub(crate) since: Option<SystemTime>,
+    /// Only what happened before this time
+    #[arg(long, value_name = "TIME", value_parser = since, conflicts_with = "follow")]
+    pub(crate) until: Option<SystemTime>,
     /// Only what this user did
     #[arg(long)]
     pub(crate) user: Option<UserName>,

@@ -57,6 +57,9 @@ pub(crate) struct Get {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Cat {
+    /// Folders too: all files below them, one after the other
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
     /// First and last byte: `0-99`, `100-`, or `-100` for the last 100
     #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
     pub(crate) range: Option<String>,
@@ -134,8 +137,9 @@ pub(crate) struct Cp {
     pub(crate) to_profile: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) transfer_limit: TransferLimitArguments,
-    #[command(flatten)]
-    pub(crate) from_to: FromTo,
+    /// Paths or globs, and at last where to; `sector://@NAME/PATH` in the cloud of a profile
+    #[arg(required = true, value_name = "SRC... DST")]
+    pub(crate) paths: Vec<String>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -160,10 +164,10 @@ pub(crate) struct SyncFolders {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) transfer_limit: TransferLimitArguments,
-    /// The folder that is read; `sector://PATH` in the cloud
+    /// The folder that is read; `sector://PATH` in the cloud, `sector://@NAME/PATH` in that of a profile
     #[arg(value_name = "SRC")]
     pub(crate) from: String,
-    /// The folder that becomes equal; `sector://PATH` in the cloud
+    /// The folder that becomes equal; `sector://PATH` in the cloud, `sector://@NAME/PATH` in that of a profile
     #[arg(value_name = "DST")]
     pub(crate) to: String,
 }

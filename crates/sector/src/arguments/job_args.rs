@@ -1,9 +1,14 @@
 //! Arguments of the commands over jobs. This file never runs a command.
 
+use std::path::PathBuf;
+
 use bytesize::ByteSize;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use client::job::SideFileSpec;
-use protocol::{JobId, RecordFraming, SectorPath, SideFileName, limits};
+use client::{
+    JobState,
+    job::{Parameter, SideFileSpec},
+};
+use protocol::{JobId, RecordFraming, SectorPath, SideFileName, UserName, limits};
 use terminal::cloud_path;
 
 #[derive(Clone, Debug, Args)]
@@ -11,18 +16,22 @@ pub(crate) struct Run {
     /// The function: a built-in name, LIB.so:SYMBOL, FILE.py:FUNCTION, or cmd:'PROGRAM ARGUMENTS'
     #[arg(long, required = true, value_name = "UDF")]
     pub(crate) udf: String,
-    /// A parameter of every stage's function
-    #[arg(long, value_name = "K=V")]
-    pub(crate) param: Vec<String>,
+    /// A parameter of every stage's function that may know it, or of one stage's, counted from 0
+    #[arg(long, value_name = "[STAGE:]NAME=VALUE")]
+    pub(crate) param: Vec<Parameter>,
     /// A file in Sector that every call of every stage's function may read; sent once to a node
     #[arg(long, value_name = "NAME=PATH", value_parser = side_file)]
     pub(crate) side: Vec<SideFileSpec>,
+    /// A module, a package or a folder of modules here that functions in Python may import; sent with the job
+    #[arg(long, value_name = "FILE.py|DIR")]
+    pub(crate) py_modules: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) inputs: Inputs,
     /// The folder for the results; it must not hold any yet
     #[arg(long, required = true, value_name = "DIR", value_parser = cloud_path)]
     pub(crate) output: String,
-    /// Send the results of each stage but the last to so many buckets; of a single stage too [default: two a node]
+    /// Send the results of each stage but the last to so many buckets [default: two a node]. A single stage has buckets
+    /// only where this is given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) buckets: Option<u32>,
     /// A further stage over the results of the one before
@@ -92,6 +101,19 @@ pub(crate) struct Index {
 }
 
 #[derive(Clone, Debug, Args)]
+pub(crate) struct JobsArguments {
+    /// Only those of this user
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<UserName>,
+    /// Only those in this state: running, done, failed, cancelled or lost
+    #[arg(long, value_name = "STATE", value_parser = job_state)]
+    pub(crate) state: Option<JobState>,
+    /// Only the newest N of them
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+}
+
+#[derive(Clone, Debug, Args)]
 pub(crate) struct JobArguments {
     pub(crate) job: JobId,
     /// Wait until it has ended
@@ -106,6 +128,26 @@ pub(crate) struct JobArguments {
     /// Print what became of its segments, when it has ended: where, from when, how long
     #[arg(long, conflicts_with = "errors")]
     pub(crate) segments: bool,
+    /// Print what its functions have printed, by stage and segment: standard output and standard error
+    #[arg(long, conflicts_with_all = ["errors", "segments"])]
+    pub(crate) logs: bool,
+}
+
+/// The name of a job's state.
+pub(crate) fn state_name(state: JobState) -> &'static str {
+    match state {
+        JobState::Running => "running",
+        JobState::Done => "done",
+        JobState::Failed => "failed",
+        JobState::Cancelled => "cancelled",
+        JobState::Lost => "lost",
+    }
+}
+
+fn job_state(text: &str) -> Result<JobState, String> {
+    let states = [JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled, JobState::Lost];
+    let found = states.into_iter().find(|state| state_name(*state) == text);
+    found.ok_or_else(|| format!("a job is one of {}", states.map(state_name).join(", ")))
 }
 
 /// Reads how records are found in a file that has no index yet.
@@ -120,10 +162,7 @@ fn found_records(text: &str) -> Result<RecordFraming, String> {
 fn side_file(text: &str) -> Result<SideFileSpec, String> {
     let (name, path) = text.split_once('=').ok_or("write NAME=PATH, for example words=/dictionary")?;
     let name = SideFileName::new(name).map_err(|error| error.to_string())?;
-    Ok(SideFileSpec {
-        name,
-        path: SectorPath::parse(&cloud_path(path).unwrap_or_default()).map_err(|error| error.to_string())?,
-    })
+    Ok(SideFileSpec { name, path: SectorPath::parse(&cloud_path(path)?).map_err(|error| error.to_string())? })
 }
 
 /// Reads `MIN:MAX` with sizes like `8MiB:128MB`.
@@ -160,6 +199,12 @@ mod tests {
     fn an_index_is_made_of_what_can_be_found() {
         assert_eq!(found_records("fixed:8"), Ok(RecordFraming::Fixed(8)));
         assert!(found_records("index").is_err() && found_records("file").is_err());
+    }
+
+    #[test]
+    fn a_state_is_read_by_the_name_that_is_shown() {
+        assert_eq!(job_state("lost"), Ok(JobState::Lost));
+        assert!(job_state("finished").is_err_and(|said| said.contains("running, done, failed, cancelled, lost")));
     }
 
     #[test]

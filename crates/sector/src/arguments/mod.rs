@@ -34,7 +34,7 @@ pub(crate) use file_args::{
     Cat, Check, Cp, Get, LeaseCommand, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, SyncFolders,
     TrashCommand,
 };
-pub(crate) use job_args::{Index, JobArguments, Run};
+pub(crate) use job_args::{Index, JobArguments, JobsArguments, Run, state_name};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
 pub(crate) use load_args::Load;
 pub(crate) use profile_args::ProfileCommand;
@@ -140,10 +140,10 @@ pub(crate) enum Command {
     /// Copy within the cloud, or from one cloud to another
     #[command(
         override_usage = "sector cp [OPTIONS] SRC... DST",
-        after_help = "Example: sector cp -r /a /b   (to another cloud: sector cp -r --to-profile other.toml /a /b)"
+        after_help = "Example: sector cp -r /a /b   (to the cloud of the profile `chicago`: sector cp -r /a sector://@chicago/b)"
     )]
     Cp(Cp),
-    /// Make a folder equal to another, in or out of the cloud
+    /// Make a folder equal to another: of this machine, of the cloud, or of two clouds
     #[command(
         after_help = "Example: sector sync --delete --exclude '*.tmp' logs sector://logs   (--dry-run shows what it would do)"
     )]
@@ -198,8 +198,8 @@ pub(crate) enum Command {
     #[command(after_help = "Example: sector index /genome/*.fa --begins '>'")]
     Index(Index),
     /// The jobs, newest first
-    #[command(after_help = "Example: sector jobs")]
-    Jobs,
+    #[command(after_help = "Example: sector jobs --user alice --state running")]
+    Jobs(JobsArguments),
     /// One job
     #[command(after_help = "Example: sector job 3f2a77c01b9d4e55 --wait")]
     Job(JobArguments),

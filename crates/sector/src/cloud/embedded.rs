@@ -11,8 +11,9 @@ use super::{Layout, security_failure};
 /// A cloud within this process.
 pub(crate) struct Embedded {
     address: SocketAddr,
-    /// In the order of stopping.
-    roles: Vec<TaskGroup>,
+    security: TaskGroup,
+    master: TaskGroup,
+    nodes: Vec<TaskGroup>,
 }
 
 impl Embedded {
@@ -31,7 +32,7 @@ impl Embedded {
         let master =
             spawn("master", |stopping| async move { server.run(stopping).await.map_err(|error| error.to_string()) });
 
-        let mut roles = Vec::new();
+        let mut nodes = Vec::new();
         for at in 0..layout.spec.nodes.len() {
             let (_, settings) = layout.node(at, address)?;
             let server = node::NodeServer::bind(
@@ -40,12 +41,11 @@ impl Embedded {
             )
             .await
             .map_err(|error| Failure::from(error.refusal()))?;
-            roles.push(spawn("node", |stopping| async move {
+            nodes.push(spawn("node", |stopping| async move {
                 server.run(stopping).await.map_err(|error| error.to_string())
             }));
         }
-        roles.extend([master, security]);
-        Ok(Self { address, roles })
+        Ok(Self { address, security, master, nodes })
     }
 
     /// The master's address.
@@ -53,19 +53,22 @@ impl Embedded {
         self.address
     }
 
-    /// Stops nodes, then the master, then the security server.
+    /// Stops the master, then the nodes, then the security server. While nodes run, they take the master's last rows and
+    /// acknowledge its last messages at once. It waits some seconds for nodes that are gone.
     pub(crate) async fn stop(self) {
-        let nodes = self.roles.len().saturating_sub(2);
+        finish(&self.master).await;
         // The nodes stop at the same time: each may wait for its writes.
-        for role in &self.roles[..nodes] {
-            role.cancel();
+        self.nodes.iter().for_each(TaskGroup::cancel);
+        for node in &self.nodes {
+            finish(node).await;
         }
-        for role in self.roles {
-            role.cancel();
-            if let Err(error) = role.finish(STOP_PATIENCE).await {
-                tracing::warn!(%error, "a role did not stop in time");
-            }
-        }
+        finish(&self.security).await;
+    }
+}
+
+async fn finish(role: &TaskGroup) {
+    if let Err(error) = role.finish(STOP_PATIENCE).await {
+        tracing::warn!(%error, "a role did not stop in time");
     }
 }
 

@@ -1,5 +1,5 @@
 //! One process per role (`sector up --processes`). They are started in order, each waited for by its ready line, and
-//! stopped in the reverse order. When this process is killed, they end too. When one of them dies, that is reported
+//! stopped in order. When this process is killed, they end too. When one of them dies, that is reported
 //! and the others go on. A role is never restarted here, since what killed it may do so again and nobody would
 //! notice.
 
@@ -72,16 +72,16 @@ impl Processes {
         }
     }
 
-    /// Stops nodes, then the master, then the security server.
+    /// Stops the master, then the nodes, then the security server: see `Embedded::stop`.
     pub(crate) async fn stop(mut self) {
+        ask(&self.master.child);
+        wait(&mut self.master.child).await;
         self.nodes.iter().for_each(|role| ask(&role.child));
         for node in &mut self.nodes {
             wait(&mut node.child).await;
         }
-        for role in [&mut self.master, &mut self.security] {
-            ask(&role.child);
-            wait(&mut role.child).await;
-        }
+        ask(&self.security.child);
+        wait(&mut self.security.child).await;
     }
 }
 

@@ -3,7 +3,10 @@
 
 use client::{Client, NewUser, Password, Profile, UserChange, UserName};
 use serde::Serialize;
-use terminal::{failure::Failure, session, show};
+use terminal::{
+    failure::{Failure, Failures},
+    session, show,
+};
 
 use super::password_input::PasswordInput;
 use crate::arguments::{Global, GroupCommand, TokenCommand, UserCommand};
@@ -46,18 +49,8 @@ pub(crate) async fn group(cloud: &Client, command: GroupCommand, global: &Global
     match command {
         GroupCommand::Add { group } => Ok(cloud.add_group(&group).await?),
         GroupCommand::Remove { group } => Ok(cloud.remove_group(&group).await?),
-        GroupCommand::Join { group, users } => {
-            for user in &users {
-                cloud.set_member(&group, user, true).await?;
-            }
-            Ok(())
-        }
-        GroupCommand::Leave { group, users } => {
-            for user in &users {
-                cloud.set_member(&group, user, false).await?;
-            }
-            Ok(())
-        }
+        GroupCommand::Join { group, users } => set_members(cloud, &group, &users, true).await,
+        GroupCommand::Leave { group, users } => set_members(cloud, &group, &users, false).await,
         GroupCommand::List => {
             let text = |user: UserName| user.to_string();
             let groups = cloud
@@ -73,6 +66,15 @@ pub(crate) async fn group(cloud: &Client, command: GroupCommand, global: &Global
             Ok(())
         }
     }
+}
+
+/// A user who cannot be a member holds up no other.
+async fn set_members(cloud: &Client, group: &str, users: &[UserName], is_in: bool) -> Result<(), Failure> {
+    let mut failures = Failures::default();
+    for user in users {
+        failures.note(cloud.set_member(group, user, is_in).await.map_err(Failure::from));
+    }
+    failures.into_result()
 }
 
 async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {

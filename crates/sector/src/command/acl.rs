@@ -4,7 +4,7 @@ use client::{Acl, AclStatus, Client, SectorPath};
 use serde::Serialize;
 use terminal::{failure::Failure, show};
 
-use super::known_names::{check_list, check_users};
+use super::known_names::{check_list, check_user};
 use crate::arguments::{AclCommand, Global};
 
 /// `sector acl`.
@@ -29,7 +29,7 @@ pub(crate) async fn run(cloud: &Client, command: AclCommand, global: &Global) ->
         AclCommand::Clear { path } => cloud.clear_acl(&SectorPath::parse(&path)?).await?,
         AclCommand::Owner { path, user, unknown } => {
             if !unknown {
-                check_users(cloud, &[&user]).await?;
+                check_user(cloud, &user).await?;
             }
             cloud.set_owner(&SectorPath::parse(&path)?, &user).await?
         }

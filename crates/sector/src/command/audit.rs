@@ -82,9 +82,12 @@ async fn show_folder(asked: &AuditShow, folder: &Path, global: &Global) -> Resul
     }
 }
 
+fn unix_millis(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
 fn query(asked: &AuditShow) -> AuditQuery {
-    let millis = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    AuditQuery { after: 0, since_unix_millis: asked.since.map(millis), user: asked.user.clone() }
+    AuditQuery { after: 0, since_unix_millis: asked.since.map(unix_millis), user: asked.user.clone() }
 }
 
 /// Lines for the user: printed page by page, or gathered for one JSON document.
@@ -133,7 +136,10 @@ fn is_wanted(line: &Value, asked: &AuditShow) -> bool {
         !text("object").is_empty()
             && text("object").strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
+    let is_before =
+        |until| line.get("time_unix_millis").and_then(Value::as_u64).is_none_or(|at| at < unix_millis(until));
     (asked.all || !is_session)
+        && asked.until.is_none_or(is_before)
         && (asked.kinds.is_empty() || asked.kinds.iter().any(|kind| kind.as_str() == text("kind")))
         && asked.path.as_deref().is_none_or(is_below)
 }
@@ -209,6 +215,7 @@ mod tests {
     fn lines_are_chosen_by_kind_and_path_and_sessions_with_a_token_are_left_out() {
         let asked = |kinds: &[AuditKind], path: Option<&str>, all| AuditShow {
             since: None,
+            until: None,
             user: None,
             kinds: kinds.to_vec(),
             path: path.map(ToOwned::to_owned),
@@ -230,6 +237,10 @@ mod tests {
         assert!(!is_wanted(&grant, &asked(&[], Some("/a/b/c"), false)));
         assert!(!is_wanted(&grant, &asked(&[AuditKind::Job], None, false)));
         assert!(is_wanted(&Value::String("no json".into()), &asked(&both, Some("/x"), false)));
+        let until =
+            |millis| AuditShow { until: Some(UNIX_EPOCH + Duration::from_millis(millis)), ..asked(&[], None, false) };
+        let at_seven = serde_json::json!({"kind": "grant", "time_unix_millis": 7});
+        assert!(is_wanted(&at_seven, &until(8)) && !is_wanted(&at_seven, &until(7)));
     }
 
     #[test]

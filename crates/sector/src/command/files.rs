@@ -4,7 +4,8 @@
 use std::{io, ops::Range, path::PathBuf};
 
 use client::{
-    Client, Condition, Entry, EntryKind, PutOptions,
+    Client, ClientError, Condition, Entry, EntryKind, PutOptions,
+    namespace::is_folder,
     tree::{self, DownloadPlan, ExistingFiles, FailedFile, LocalLinks, PlannedUpload, UploadDestination, UploadPlan},
 };
 use protocol::{Reason, Version};
@@ -20,7 +21,7 @@ use crate::arguments::{Cat, Get, Global, Put};
 /// `sector put`.
 pub(crate) async fn put(cloud: &Client, put: Put, global: &Global) -> Result<(), Failure> {
     let (from, to) = split(&put.paths)?;
-    let Ok(to) = cloud_path(to);
+    let to = cloud_path(to).map_err(Failure::usage)?;
     if (put.append || put.if_version.is_some()) && from.len() > 1 {
         return Err(Failure::usage("--append and --if-version are for one file"));
     }
@@ -102,9 +103,9 @@ fn bytes_of(entry: &Entry) -> u64 {
 /// `sector get`. A file that is already there, byte for byte, is not fetched again.
 pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(), Failure> {
     let (from, to) = split(&get.paths)?;
-    let from: Vec<_> = from.iter().map(|path| cloud_path(path).unwrap_or_else(|never| match never {})).collect();
+    let from = from.iter().map(|path| cloud_path(path)).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
     if to == "-" {
-        return cat_all(cloud, &from, None).await;
+        return cat_all(cloud, &from, None, get.recursive).await;
     }
     let plan = DownloadPlan::new(cloud, &from, to, get.recursive).await.map_err(transfer::plan_failure)?;
     let shown = ShownTransfer::start("get", plan.files().len(), plan.bytes(), cloud, global);
@@ -124,11 +125,14 @@ fn failed_download(failed: &FailedFile) -> Failure {
 
 /// `sector cat`.
 pub(crate) async fn cat(cloud: &Client, cat: &Cat) -> Result<(), Failure> {
-    cat_all(cloud, &cat.paths, cat.range.as_deref()).await
+    cat_all(cloud, &cat.paths, cat.range.as_deref(), cat.recursive).await
 }
 
-async fn cat_all(cloud: &Client, patterns: &[String], range: Option<&str>) -> Result<(), Failure> {
+async fn cat_all(cloud: &Client, patterns: &[String], range: Option<&str>, recursive: bool) -> Result<(), Failure> {
     for pattern in patterns {
+        if !recursive {
+            refuse_folders(cloud, pattern).await?;
+        }
         for entry in cloud.expand(pattern).await? {
             let EntryKind::File(content) = &entry.kind else { continue };
             let range = range.map(|range| parse_range(range, content.bytes)).transpose()?;
@@ -136,7 +140,7 @@ async fn cat_all(cloud: &Client, patterns: &[String], range: Option<&str>) -> Re
             show::mark_output();
             match cloud.read(&entry.path, range, io::stdout(), &|_| ()).await {
                 // The reader of the pipe has read enough.
-                Err(client::ClientError::Stream { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
+                Err(ClientError::Stream { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
                     return Ok(());
                 }
                 result => result?,
@@ -144,6 +148,18 @@ async fn cat_all(cloud: &Client, patterns: &[String], range: Option<&str>) -> Re
         }
     }
     Ok(())
+}
+
+/// Refuses what would print all files below a folder.
+async fn refuse_folders(cloud: &Client, pattern: &str) -> Result<(), Failure> {
+    let folder = match cloud.literal(pattern).await? {
+        Some(path) if path.is_root() => Some(path),
+        _ => cloud.matching_entries(pattern).await?.into_iter().find(is_folder).map(|entry| entry.path),
+    };
+    match folder {
+        Some(path) => Err(transfer::plan_failure(ClientError::IsFolder { path })),
+        None => Ok(()),
+    }
 }
 
 /// Reads `A-B` (first and last byte), `A-`, or `-N` (the last N bytes), as HTTP and curl do.

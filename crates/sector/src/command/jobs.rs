@@ -5,22 +5,21 @@ use std::time::Duration;
 
 use client::{
     Client, Entry, JobRecord, JobState, SectorPath,
-    job::{ErrorLine, JobOutput, JobSpec, StageSpec},
+    job::{ErrorLine, JobOutcome, JobOutput, JobSpec, StageSpec, alike, distribute, give_modules, read_modules},
 };
 use protocol::{Counters, Reason, RecordFraming, limits};
 use serde::Serialize;
-use terminal::{drive, failure::Failure, show};
+use terminal::{drive, failure::Failure, sanitize, say, show};
 
-use super::{segments, udf};
-use crate::arguments::{Global, JobArguments, Run};
+use super::{logs, segments, udf};
+use crate::arguments::{Global, JobArguments, JobsArguments, Run, state_name};
 
 /// `sector run`.
 pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(), Failure> {
-    let parameters = parameters(&run.param)?;
-    let functions = std::iter::once(&run.udf)
-        .chain(&run.then)
-        .map(|udf| udf::function(udf, &parameters))
-        .collect::<Result<Vec<_>, _>>()?;
+    let functions = std::iter::once(&run.udf).chain(&run.then).map(|udf| udf::function(udf));
+    let mut functions = functions.collect::<Result<Vec<_>, _>>()?;
+    distribute(&run.param, &mut functions)?;
+    give_modules(&mut functions, &read_modules(&run.py_modules)?)?;
     let output = SectorPath::parse(&run.output)?;
     cloud.check_job_output(&output).await?;
     let mut streams = Vec::new();
@@ -74,8 +73,16 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         return Ok(());
     }
     let outcome = drive(cloud, spec, "run", global).await?;
+    show_outcome(&outcome, &output, global)
+}
+
+/// Shows what a job has left, and once for each reason what is missing.
+fn show_outcome(outcome: &JobOutcome, output: &SectorPath, global: &Global) -> Result<(), Failure> {
     if global.json {
         return show::json(&JobView::from(&outcome.record));
+    }
+    if global.quiet {
+        return Ok(());
     }
     let bytes: u64 = outcome.record.stages.last().map_or(0, |stage| stage.bytes_out);
     let left_out = match (&outcome.record.error_slice, outcome.skipped_segments.len()) {
@@ -85,6 +92,9 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
     };
     let (files, job) = (show::count(outcome.outputs.len(), "file"), outcome.record.job);
     show::line(format!("{files}, {} in {output}{left_out}; job {job}", show::size(bytes)));
+    for error in &outcome.record.errors {
+        say!("sector: {}", sanitize(error));
+    }
     Ok(())
 }
 
@@ -98,8 +108,13 @@ pub(crate) async fn expand_all(cloud: &Client, patterns: &[String]) -> Result<Ve
 }
 
 /// `sector jobs`.
-pub(crate) async fn jobs(cloud: &Client, global: &Global) -> Result<(), Failure> {
-    let views: Vec<_> = cloud.jobs().await?.iter().map(JobView::from).collect();
+pub(crate) async fn jobs(cloud: &Client, wanted: JobsArguments, global: &Global) -> Result<(), Failure> {
+    let JobsArguments { user, state, limit } = wanted;
+    let jobs = match (user, state) {
+        (None, None) => cloud.jobs().await?,
+        (user, state) => cloud.find_jobs(user, state).await?,
+    };
+    let views: Vec<_> = jobs.iter().take(limit.unwrap_or(usize::MAX)).map(JobView::from).collect();
     if global.json {
         return show::json(&views);
     }
@@ -126,6 +141,8 @@ pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global
         errors(cloud, &record, global).await?;
     } else if arguments.segments {
         segments::segments(cloud, id, global).await?;
+    } else if arguments.logs {
+        logs::logs(cloud, id, global).await?;
     } else if global.json {
         show::json(&JobView::from(&record))?;
     } else {
@@ -166,7 +183,9 @@ async fn errors(cloud: &Client, record: &JobRecord, global: &Global) -> Result<(
     if global.json {
         return show::json(&lines);
     }
-    lines.iter().map(error_text).for_each(show::line);
+    for (preface, line) in alike(&lines) {
+        show::line(format!("{preface}{}", error_text(line)));
+    }
     Ok(())
 }
 
@@ -192,31 +211,10 @@ fn result_records(given: &[RecordFraming], stages: usize) -> Result<Vec<RecordFr
     }
 }
 
-fn parameters(texts: &[String]) -> Result<Vec<(String, String)>, Failure> {
-    texts
-        .iter()
-        .map(|text| {
-            let (key, value) =
-                text.split_once('=').ok_or_else(|| Failure::usage(format!("`{text}` is not KEY=VALUE")))?;
-            Ok((key.to_owned(), value.to_owned()))
-        })
-        .collect()
-}
-
 /// Two buckets per node, so that all have work until the end.
 async fn default_buckets(cloud: &Client) -> Result<u32, Failure> {
     let nodes = cloud.nodes().await?;
     Ok(u32::try_from(nodes.len()).unwrap_or(u32::MAX).saturating_mul(2).clamp(1, limits::BUCKETS_MAX))
-}
-
-fn state_name(state: JobState) -> &'static str {
-    match state {
-        JobState::Running => "running",
-        JobState::Done => "done",
-        JobState::Failed => "failed",
-        JobState::Cancelled => "cancelled",
-        JobState::Lost => "lost",
-    }
 }
 
 /// A job as JSON (contract: `job`).
@@ -313,11 +311,5 @@ mod tests {
         assert_eq!(error_text(&line), said);
         (line.record, line.record_start) = (None, String::new());
         assert_eq!(error_text(&line), "stage 0: `parse` failed on `/in/a`, segment 4 (bytes 100 to 200): no number");
-    }
-
-    #[test]
-    fn parameters_are_split_at_their_first_equals_sign() {
-        assert_eq!(parameters(&["a=b=c".into()]).unwrap(), [("a".to_owned(), "b=c".to_owned())]);
-        assert!(parameters(&["a".into()]).is_err());
     }
 }

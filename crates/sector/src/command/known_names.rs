@@ -1,53 +1,34 @@
-//! Whether the users and groups that a command names exist: a right or a quota of a mistyped name helps nobody, and
-//! looks done. Only administrators may list users, so nobody else's names are checked. It never changes anything.
+//! Refusals of users and groups that the cloud does not know. The client library finds them. It never changes anything.
 
 use client::Client;
-use protocol::{Acl, Principal, Reason, Status, UserName};
+use protocol::{Acl, Principal, Reason, UserName};
 use terminal::failure::Failure;
 
 /// Refuses an access list that names users or groups which the cloud does not know.
 pub(super) async fn check_list(cloud: &Client, acl: &Acl) -> Result<(), Failure> {
-    let (mut users, mut groups) = (Vec::new(), Vec::new());
-    for entry in acl.entries() {
-        match &entry.principal {
-            Principal::User(user) => users.push(user),
-            Principal::Group(group) => groups.push(group.as_str()),
-            Principal::Everyone => {}
-        }
-    }
-    check_users(cloud, &users).await?;
-    if groups.is_empty() {
-        return Ok(());
-    }
-    let known = match cloud.groups().await {
-        Err(error) if error.status() == Status::Refused => return Ok(()),
-        known => known?,
-    };
-    match groups.iter().find(|group| known.iter().all(|known| known.group != **group)) {
-        Some(group) => Err(unknown("group", group, "sector group list")),
-        None => Ok(()),
-    }
+    refuse(cloud.unknown_principal(acl).await?, &format!("; {OPTION}"))
 }
 
-/// Refuses users whom the cloud does not know.
-pub(super) async fn check_users(cloud: &Client, users: &[&UserName]) -> Result<(), Failure> {
-    if users.is_empty() {
-        return Ok(());
-    }
-    let known = match cloud.users().await {
-        Err(error) if error.status() == Status::Refused => return Ok(()),
-        known => known?,
-    };
-    match users.iter().find(|user| known.iter().all(|known| known.user != ***user)) {
-        Some(user) => Err(unknown("user", user.as_str(), "sector user list")),
-        None => Ok(()),
-    }
+/// Refuses a user whom the cloud does not know.
+pub(super) async fn check_user(cloud: &Client, user: &UserName) -> Result<(), Failure> {
+    let unknown = cloud.unknown_user(std::slice::from_ref(user)).await?;
+    refuse(unknown.map(Principal::User), &format!("; {OPTION}"))
 }
 
-fn unknown(kind: &str, name: &str, list: &str) -> Failure {
-    let message = format!(
-        "there is no {kind} `{name}` (`{list}`); --unknown takes the name all the same, as for one of a directory that \
-         has not been here yet"
-    );
-    Failure::new(Reason::NotFound, message)
+/// The same for a command that has no use for unknown users.
+pub(super) async fn check_known_user(cloud: &Client, user: &UserName) -> Result<(), Failure> {
+    let unknown = cloud.unknown_user(std::slice::from_ref(user)).await?;
+    refuse(unknown.map(Principal::User), "")
 }
+
+fn refuse(unknown: Option<Principal>, advice: &str) -> Result<(), Failure> {
+    let named = match unknown {
+        Some(Principal::User(user)) => format!("there is no user `{user}` (`sector user list`)"),
+        Some(Principal::Group(group)) => format!("there is no group `{group}` (`sector group list`)"),
+        Some(Principal::Everyone) | None => return Ok(()),
+    };
+    Err(Failure::new(Reason::NotFound, named + advice))
+}
+
+/// What takes such a name.
+const OPTION: &str = "--unknown takes the name all the same, as for one of a directory that has not been here yet";

@@ -7,6 +7,7 @@ mod admission;
 mod audit;
 mod backup;
 mod check;
+mod clouds;
 mod completions;
 mod doctor;
 mod driver;
@@ -21,6 +22,7 @@ mod lease;
 mod listing;
 mod load;
 mod login;
+mod logs;
 mod metrics;
 mod node;
 mod nodes;
@@ -84,6 +86,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
         Command::Login(login) => login::login(login, global).await,
         Command::Profile(asked) => profile::run(asked, global),
+        Command::Cp(cp) => folders::cp(cp, global).await,
+        // By value, it would take up the stack of every command.
+        Command::Sync(asked) => Box::pin(sync::sync(asked, global)).await,
         Command::Doctor(asked) => doctor::doctor(&asked, global).await,
         Command::Backup(asked) => backup::backup(asked, global).await,
         Command::Restore(asked) => backup::restore(asked, global).await,
@@ -107,13 +112,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 /// behind.
 async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
     let cloud = session::connect(global).await?;
-    let result = if let Command::Run(_) | Command::Cp(_) = command {
-        // These stop in order when interrupted: see `terminal::drive` and `folders::cp`.
+    let result = if let Command::Run(_) = command {
+        // It stops in order when interrupted: see `terminal::drive`.
         run_with(&cloud, command, global).await
     } else {
         tokio::select! {
             result = run_with(&cloud, command, global) => result,
-            signal = interrupted() => Err(signal.failure(INTERRUPTED)),
+            signal = interrupted() => Err(signal.failure(clouds::INTERRUPTED)),
         }
     };
     session::close(&cloud).await;
@@ -141,12 +146,6 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Check(asked) => check::check(cloud, asked, global).await,
         Command::Mkdir(mkdir) => folders::mkdir(cloud, mkdir).await,
         Command::Mv(mv) => folders::mv(cloud, &mv, global).await,
-        Command::Cp(cp) => folders::cp(&transfer_limit::throttled(cloud, &cp.transfer_limit)?, cp, global).await,
-        Command::Sync(asked) => {
-            let cloud = transfer_limit::throttled(cloud, &asked.transfer_limit)?;
-            // By value, it would take up the stack of every command.
-            Box::pin(sync::sync(&cloud, asked, global)).await
-        }
         Command::Rm(rm) => remove::rm(cloud, &rm, global).await,
         Command::Trash(trash) => trash::run(cloud, trash, global).await,
         Command::Lease(lease) => lease::run(cloud, lease, global).await,
@@ -161,7 +160,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Audit(asked) => audit::run(cloud, asked, global).await,
         Command::Run(run) => jobs::run(cloud, run, global).await,
         Command::Index(asked) => index::index(cloud, asked, global).await,
-        Command::Jobs => jobs::jobs(cloud, global).await,
+        Command::Jobs(wanted) => jobs::jobs(cloud, wanted, global).await,
         Command::Job(job) => jobs::job(cloud, job, global).await,
         Command::Import(files) => import::import(cloud, files, global).await,
         Command::Rebuild(rebuild) => rebuild::run(cloud, rebuild, global).await,
@@ -174,6 +173,8 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Doctor(_)
         | Command::Login(_)
         | Command::Profile(_)
+        | Command::Cp(_)
+        | Command::Sync(_)
         | Command::Backup(_)
         | Command::Restore(_)
         | Command::Inspect(_)
@@ -184,6 +185,3 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Application(_) => Err(Failure::failed("this command needs no login")),
     }
 }
-
-/// The message of a command that a person stopped.
-const INTERRUPTED: &str = "interrupted; nothing half-done is visible";

@@ -129,7 +129,8 @@ async fn remove(cloud: &Client, arguments: RemoveNode, global: &Global) -> Resul
     removal.lost_paths.iter().for_each(|path| show::line(format!("no other copy: {path}")));
     let (lost, fewer) = (removal.lost, removal.fewer_copies);
     let (word, gone) = if removal.removed { ("have", "is removed") } else { ("would have", "is still there") };
-    show::line(format!("{id} {gone}; {lost} files {word} no copy, {fewer} further ones {word} fewer than wanted"));
+    let lost = show::count(usize::try_from(lost).unwrap_or(usize::MAX), "file");
+    show::line(format!("{id} {gone}; {lost} {word} no copy, {fewer} further ones {word} fewer than wanted"));
     Ok(())
 }
 

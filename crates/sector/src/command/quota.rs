@@ -6,7 +6,7 @@ use serde::Serialize;
 use terminal::{failure::Failure, show};
 
 use super::{
-    known_names::check_users,
+    known_names::{check_known_user, check_user},
     policy::{number, size},
 };
 use crate::arguments::{Global, QuotaCommand};
@@ -17,18 +17,29 @@ pub(crate) async fn run(cloud: &Client, command: QuotaCommand, global: &Global) 
         QuotaCommand::List => list(cloud, global).await,
         QuotaCommand::Set { user, limits, unknown } => {
             if !unknown {
-                check_users(cloud, &[&user]).await?;
+                check_user(cloud, &user).await?;
             }
-            let is_it = |of: &QuotaOf| *of == QuotaOf::User(user.clone());
-            let known = cloud.quotas().await?.into_iter().find(|quota| is_it(&quota.of));
-            let (mut bytes, mut files) = known.map_or((None, None), |quota| (quota.bytes, quota.files));
+            let (mut bytes, mut files) = limits_of(cloud, &user).await?;
             for limit in &limits {
                 apply(&mut bytes, &mut files, limit)?;
             }
             Ok(cloud.set_quota(&user, bytes, files).await?)
         }
-        QuotaCommand::Clear { user } => Ok(cloud.set_quota(&user, None, None).await?),
+        QuotaCommand::Clear { user } => {
+            // A user who is gone may have left a quota behind.
+            if limits_of(cloud, &user).await? == (None, None) {
+                check_known_user(cloud, &user).await?;
+            }
+            Ok(cloud.set_quota(&user, None, None).await?)
+        }
     }
+}
+
+/// The bytes and files that a user may keep.
+async fn limits_of(cloud: &Client, user: &UserName) -> Result<(Option<u64>, Option<u64>), Failure> {
+    let of = QuotaOf::User(user.clone());
+    let known = cloud.quotas().await?.into_iter().find(|quota| quota.of == of);
+    Ok(known.map_or((None, None), |quota| (quota.bytes, quota.files)))
 }
 
 /// Applies a `KEY=VALUE`; an empty value means no limit.

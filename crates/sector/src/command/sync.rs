@@ -13,28 +13,48 @@ use terminal::{
 };
 
 use super::{
+    clouds::{CloudChoice, Clouds},
     files::say_left_out,
     transfer::{self, ShownTransfer},
 };
 use crate::arguments::{Global, SyncFolders};
 
 /// `sector sync`.
-pub(crate) async fn sync(cloud: &Client, asked: SyncFolders, global: &Global) -> Result<(), Failure> {
+pub(crate) async fn sync(asked: SyncFolders, global: &Global) -> Result<(), Failure> {
     let options = SyncOptions {
         filter: PathFilter::new(&asked.include, &asked.exclude)?,
         delete: asked.delete,
         checksum: asked.checksum,
         force: asked.force,
     };
-    let (from, to) = (SyncFolder::parse(&asked.from)?, SyncFolder::parse(&asked.to)?);
-    let plan = SyncPlan::new(cloud, &from, &to, &options).await?;
+    let ((there, from), (here, to)) = (SyncFolder::parse(&asked.from)?, SyncFolder::parse(&asked.to)?);
+    let (there, here) = match (&from, &to) {
+        // A local folder lies in no cloud: one session will do.
+        (SyncFolder::Local(_), _) => (here.clone(), here),
+        (_, SyncFolder::Local(_)) => (there.clone(), there),
+        _ => (there, here),
+    };
+    let clouds =
+        Clouds::connect(&CloudChoice::of(there), &CloudChoice::of(here), &asked.transfer_limit, global).await?;
+    let (there, here) = clouds.pair();
+    clouds.run(sync_folders((&there, &here), (&from, &to), &options, asked.dry_run, global)).await
+}
+
+async fn sync_folders(
+    (there, here): (&Client, &Client),
+    (from, to): (&SyncFolder, &SyncFolder),
+    options: &SyncOptions,
+    is_dry: bool,
+    global: &Global,
+) -> Result<(), Failure> {
+    let plan = SyncPlan::new((there, here), from, to, options).await?;
     say_left_out(plan.left_out(), "it is a link");
-    if asked.dry_run {
+    if is_dry {
         return dry_run(&plan, global).await;
     }
     let left_out = plan.left_out().to_vec();
-    let shown = ShownTransfer::start("sync", plan.files(), plan.bytes(), cloud, global);
-    let outcome = tree::sync(cloud, plan, &shown.observer(transfer::failure)).await?;
+    let shown = ShownTransfer::start("sync", plan.files(), plan.bytes(), here, global);
+    let outcome = tree::sync((there, here), plan, &shown.observer(transfer::failure)).await?;
     if outcome.withheld > 0 {
         say!(
             "sector: nothing was removed, since something failed: {} that SRC lacks",

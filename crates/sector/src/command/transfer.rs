@@ -159,7 +159,7 @@ pub(crate) fn plan_failure(error: ClientError) -> Failure {
     let asks_for_option = |folder: &dyn Display| {
         Failure::usage(format!("`{folder}` is a folder; use -r for all that it holds")).about(folder)
     };
-    match &error {
+    match error.cause() {
         ClientError::IsFolder { path } => asks_for_option(path),
         ClientError::IsLocalFolder { folder } => asks_for_option(&folder.display()),
         _ => error.into(),

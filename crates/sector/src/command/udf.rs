@@ -10,7 +10,7 @@ use protocol::{
 use terminal::{failure::Failure, show};
 
 /// Reads a function's name.
-pub(super) fn function(text: &str, parameters: &[(String, String)]) -> Result<FunctionSpec, Failure> {
+pub(super) fn function(text: &str) -> Result<FunctionSpec, Failure> {
     let code = if functions::find(text).is_some() {
         FunctionCode::BuiltIn(text.into())
     } else if let Some(line) = text.strip_prefix(PROGRAM) {
@@ -18,7 +18,7 @@ pub(super) fn function(text: &str, parameters: &[(String, String)]) -> Result<Fu
     } else {
         in_file(text)?
     };
-    Ok(FunctionSpec { code, parameters: parameters.to_vec() })
+    Ok(FunctionSpec { code, parameters: Vec::new() })
 }
 
 /// The words of a command line, split as a shell would split them; no other shell syntax is applied.
@@ -68,23 +68,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_functions_that_clients_know_are_those_that_spes_have() {
+        let declared: Vec<_> = protocol::built_in::ALL.iter().map(|function| function.name).collect();
+        assert_eq!(declared, functions::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn a_function_is_built_in_or_in_a_library() {
-        assert!(matches!(function("count", &[]).unwrap().code, FunctionCode::BuiltIn(_)));
-        let failure = function("no-such", &[]).err().unwrap();
+        assert!(matches!(function("count").unwrap().code, FunctionCode::BuiltIn(_)));
+        let failure = function("no-such").err().unwrap();
         assert_eq!(failure.reason.status(), Status::Usage);
         assert!(failure.message.contains("partition"), "the built-in ones are named: {}", failure.message);
-        assert_eq!(function("/nonexistent.so:f", &[]).err().unwrap().reason.status(), Status::NotFound);
+        assert_eq!(function("/nonexistent.so:f").err().unwrap().reason.status(), Status::NotFound);
     }
 
     #[test]
     fn the_words_of_a_program_are_split_as_a_shell_does_and_left_alone() {
-        let FunctionCode::Program { words } = function("cmd:awk '{ print $1 }' a\\ b $HOME *", &[]).unwrap().code
-        else {
+        let FunctionCode::Program { words } = function("cmd:awk '{ print $1 }' a\\ b $HOME *").unwrap().code else {
             panic!("no program")
         };
         assert_eq!(words, ["awk", "{ print $1 }", "a b", "$HOME", "*"]);
         for wrong in ["cmd:", "cmd:awk '{"] {
-            assert_eq!(function(wrong, &[]).err().unwrap().reason.status(), Status::Usage, "{wrong}");
+            assert_eq!(function(wrong).err().unwrap().reason.status(), Status::Usage, "{wrong}");
         }
     }
 
@@ -93,12 +98,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("sky.py");
         fs::write(&file, "def stars(segment):\n    pass\n").unwrap();
-        let FunctionCode::Python(found) = function(&format!("{}:stars", file.display()), &[]).unwrap().code else {
+        let FunctionCode::Python(found) = function(&format!("{}:stars", file.display())).unwrap().code else {
             panic!("no Python")
         };
         assert_eq!(found.name, "stars");
         assert!(matches!(found.code, PythonCode::Source { file, text } if file == "sky.py" && text.starts_with("def")));
         fs::write(&file, [0xff]).unwrap();
-        assert_eq!(function(&format!("{}:stars", file.display()), &[]).err().unwrap().reason.status(), Status::Usage);
+        assert_eq!(function(&format!("{}:stars", file.display())).err().unwrap().reason.status(), Status::Usage);
     }
 }

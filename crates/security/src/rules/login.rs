@@ -262,5 +262,5 @@ pub(super) fn must_wait(user: &UserName, address: IpAddr, wait: Duration) -> Ref
 const QUEUED_LOGINS_MAX: usize = 16;
 
 /// The one message for an unknown user and for a wrong secret.
-pub(super) const WRONG_LOGIN: &str =
-    "the user name or the password or token is wrong, or the session has ended; look at the profile or log in again";
+pub(super) const WRONG_LOGIN: &str = "the user name or the password or token is wrong, or the session has ended; look at the profile, or log in again \
+     with `sector login`";

@@ -4,6 +4,7 @@
 
 use std::{
     error::Error,
+    io::{self, Write},
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
 };
@@ -106,6 +107,18 @@ impl LoadedFunction {
 /// Only Python has a Parquet reader available.
 const NO_ROWS: &str =
     "row groups of Parquet go to functions in Python alone: write one, or read the file with `--records file`";
+
+/// Sends on what functions in this process have printed, and Rust or the C library still holds.
+pub(super) fn flush_prints() {
+    let _ = io::stdout().flush();
+    // SAFETY: the C library has opened this stream before `main`. A library that has closed it may crash its own SPE.
+    unsafe { libc::fflush(stdout) };
+}
+
+unsafe extern "C" {
+    /// The C library's standard output, which it fills by the block where it is a pipe.
+    static mut stdout: *mut libc::FILE;
+}
 
 /// Opens a library for good and finds a function in it.
 fn open_symbol(file: &Path, symbol: &str) -> Result<NativeFunction, Refusal> {

@@ -38,6 +38,7 @@ use crate::{
     descriptor_passing,
     messages::{self, ChildCode, FinishedMessage, FromChild, SegmentSpec, ToChild, clip},
     sandbox::{self, ProgramLauncher},
+    segment_mark,
 };
 use call_error::CallError;
 use function::LoadedFunction;
@@ -49,6 +50,7 @@ use python::LoadedPython;
 use side_file_maps::{MappedSideFiles, NamedFile};
 
 pub use function::FindBuiltIn;
+pub(crate) use reporter::is_report;
 
 /// Serves the node at the other end of descriptor 0 until the node closes it. `find_built_in` finds the functions that
 /// need no library of a user. The kernel's parent-death signal would not do to end it: that signal fires when the
@@ -130,7 +132,9 @@ impl Child {
                 return Err(io::Error::other("a function came without its side files"));
             }
             let side: Vec<_> = side.into_iter().zip(files).collect();
-            return match self.load(code, parameters, file, side)? {
+            let loaded = self.load(code, parameters, file, side)?;
+            write_mark(None);
+            return match loaded {
                 Ok(function) => {
                     self.function = Some(function);
                     self.link.send(&FromChild::Loaded)
@@ -203,12 +207,14 @@ impl Child {
         let attempt = task.attempt;
         match task.process(word, files, self.function.as_mut(), &mut self.link) {
             Ok(()) => {
+                write_mark(Some(word.segment));
                 self.link.send(&FromChild::Done { attempt })?;
                 self.link.tell_progress(attempt, task.bytes_in)?;
                 self.task = Some(task);
                 Ok(())
             }
             Err(Failure::Function { segment, record, message, record_start }) => {
+                write_mark(Some(word.segment));
                 let message = clip(message, limits::FUNCTION_MESSAGE_BYTES_MAX);
                 self.link.send(&FromChild::FunctionFailed { attempt, segment, record, message, record_start })
             }
@@ -386,6 +392,13 @@ impl ChildLink {
         self.told = Instant::now();
         self.send(&FromChild::Progress { attempt, bytes })
     }
+}
+
+/// Marks the end of what the function has printed over a segment, or while it was loaded.
+fn write_mark(segment: Option<u64>) {
+    function::flush_prints();
+    // A function that has closed its standard error prints nothing that could be kept.
+    let _ = io::stderr().write_all(segment_mark::mark(segment).as_bytes());
 }
 
 fn unwritable(error: &io::Error) -> String {

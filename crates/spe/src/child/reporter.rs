@@ -61,7 +61,7 @@ impl Reporter {
 }
 
 /// Whether a line is a report and not ordinary text.
-pub(super) fn is_report(line: &str) -> bool {
+pub(crate) fn is_report(line: &str) -> bool {
     line.starts_with(STATUS) || line.starts_with(COUNTER)
 }
 

@@ -5,6 +5,7 @@ mod captured_output;
 mod cgroup_limits;
 mod host_link;
 mod interpreter;
+mod printed_log;
 mod probe;
 mod runtime_kind;
 mod sandbox_pool;

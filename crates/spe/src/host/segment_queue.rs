@@ -64,6 +64,11 @@ impl SegmentQueue {
         self.last = self.sent.pop_front().or(self.last.take());
     }
 
+    /// The segment that the process works on, or else the last one.
+    pub(super) fn current(&self) -> Option<u64> {
+        self.sent.front().or(self.last.as_ref()).map(|order| order.segment)
+    }
+
     /// An error of the function, on the segment it names or else on the current one.
     pub(super) fn failure(
         &mut self,

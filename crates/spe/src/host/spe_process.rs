@@ -3,6 +3,7 @@
 //! believes nothing that the process says beyond its own task.
 
 use std::{
+    borrow::Cow,
     env,
     ffi::OsString,
     fs::File,
@@ -15,7 +16,7 @@ use std::{
 
 use protocol::{
     Reason, Refusal, SideFileName, limits,
-    message::spe::{AttemptId, FunctionCode, FunctionSpec, PythonCode, PythonFunction},
+    message::spe::{AttemptId, FunctionCode, FunctionSpec, PrintedOutput, PythonFunction},
     sandbox::SandboxLayer,
 };
 use rustix::{
@@ -63,6 +64,10 @@ pub struct SpeProcess {
     process: Child,
     link: HostLink,
     captured: CapturedOutput,
+    /// How many marks it must have written between what it printed.
+    marks: u64,
+    /// What the function printed during the last load or task.
+    printed: PrintedOutput,
     /// The kind of code it runs.
     runtime: RuntimeKind,
     /// The name of the function that it was given last.
@@ -118,6 +123,8 @@ impl SpeProcess {
             process,
             link,
             captured: prints,
+            marks: 0,
+            printed: PrintedOutput::default(),
             runtime: tenant,
             function,
             missing: None,
@@ -147,6 +154,11 @@ impl SpeProcess {
     /// the process itself. Others then rely only on a copy of such a file, or on the file after the [end](Self::end).
     pub fn may_hold_results(&self) -> bool {
         self.has_library
+    }
+
+    /// Gives away what the function printed during the last load or task.
+    pub fn take_printed(&mut self) -> PrintedOutput {
+        std::mem::take(&mut self.printed)
     }
 
     /// Ends the process in order; returns whether nothing is left that could hold a descriptor.
@@ -211,7 +223,7 @@ impl SpeProcess {
             }
             (FunctionCode::Python(function), RuntimeKind::Python(interpreter)) => {
                 let word = python_spec(function, interpreter.executable.clone());
-                (ChildCode::Python(word), Some(self.pass_code(code_of(function))?))
+                (ChildCode::Python(word), Some(self.pass_code(&code_of(function))?))
             }
             (FunctionCode::Program { words }, _) => (ChildCode::Program(words.clone()), None),
             (FunctionCode::Python(_), _) => {
@@ -223,13 +235,19 @@ impl SpeProcess {
             side.into_iter().map(|(name, file)| (name.into(), OwnedFd::from(file))).unzip();
         let load = ToChild::Load { code, parameters: function.parameters.clone(), side };
         self.link.send(&load, file.into_iter().chain(files));
+        let loaded = self.await_loaded().await;
+        self.printed = self.captured.take_printed(self.marks, None).await;
+        loaded
+    }
+
+    async fn await_loaded(&mut self) -> Result<(), Refusal> {
         match timeout(LOAD_TIME_MAX, self.link.next()).await {
             Ok(Ok(FromChild::Loaded)) => {
-                self.ready = true;
+                (self.ready, self.marks) = (true, self.marks + 1);
                 Ok(())
             }
             Ok(Ok(FromChild::Refused(refusal))) => {
-                self.ready = true;
+                (self.ready, self.marks) = (true, self.marks + 1);
                 Err(refusal)
             }
             Ok(Ok(_)) => Err(Refusal::new(Reason::Failed, "the SPE answered out of turn")),
@@ -279,6 +297,11 @@ impl SpeProcess {
         };
         // A function that reports progress and never ends holds its SPE no longer than a silent one.
         let outcome = outcome.unwrap_or_else(|most| progression.failure(None, None, too_long(most), vec![]));
+        let failed_on = match &outcome {
+            SpeOutcome::FunctionFailed(error) | SpeOutcome::OutOfMemory(error) => Some(error.segment),
+            _ => progression.current(),
+        };
+        self.printed = self.captured.take_printed(self.marks, failed_on).await;
         match outcome {
             SpeOutcome::Finished(result) => match check(&result, &output_file, buckets) {
                 Ok(()) => SpeOutcome::Finished(result),
@@ -310,13 +333,16 @@ impl SpeProcess {
             };
             match message {
                 FromChild::Progress { attempt: of, bytes } if of == attempt => progress(bytes),
-                FromChild::Done { attempt: of } if of == attempt => segments.done(),
+                FromChild::Done { attempt: of } if of == attempt => {
+                    self.marks += 1;
+                    segments.done();
+                }
                 FromChild::Finished(word) if word.attempt == attempt => {
                     self.ready = true;
                     return SpeOutcome::Finished(word.into());
                 }
                 FromChild::FunctionFailed { attempt: of, segment, record, message, record_start } if of == attempt => {
-                    self.ready = true;
+                    (self.ready, self.marks) = (true, self.marks + 1);
                     return segments.failure(Some(segment), record, message, record_start);
                 }
                 FromChild::Broken { attempt: of, message: sentence } if of == attempt => {
@@ -328,11 +354,8 @@ impl SpeProcess {
                     return SpeOutcome::Refused(Refusal::new(Reason::Unavailable, sentence));
                 }
                 // Belongs to an earlier task that was refused or had failed.
-                FromChild::Progress { .. }
-                | FromChild::Done { .. }
-                | FromChild::Finished(_)
-                | FromChild::FunctionFailed { .. }
-                | FromChild::Broken { .. } => {}
+                FromChild::Done { .. } | FromChild::FunctionFailed { .. } => self.marks += 1,
+                FromChild::Progress { .. } | FromChild::Finished(_) | FromChild::Broken { .. } => {}
                 FromChild::Confined(_) | FromChild::Loaded | FromChild::Refused(_) => {
                     return SpeOutcome::Died("the SPE answered out of turn".into());
                 }
@@ -451,19 +474,26 @@ impl From<FinishedMessage> for TaskOutput {
     }
 }
 
-fn code_of(function: &PythonFunction) -> &[u8] {
-    match &function.code {
-        PythonCode::Source { text, .. } => text.as_bytes(),
-        PythonCode::Pickle { bytes, .. } => bytes,
+/// The function's code, and behind it the files of its modules.
+fn code_of(function: &PythonFunction) -> Cow<'_, [u8]> {
+    let (code, modules) = (function.code.bytes(), function.code.modules());
+    if modules.is_empty() {
+        return Cow::Borrowed(code);
     }
+    let files = modules.iter().map(|file| &file.bytes[..]);
+    Cow::Owned([code].into_iter().chain(files).collect::<Vec<_>>().concat())
 }
 
 fn python_spec(function: &PythonFunction, interpreter: PathBuf) -> PythonSpec {
-    let (file, python) = match &function.code {
-        PythonCode::Source { file, .. } => (file.clone(), None),
-        PythonCode::Pickle { python, .. } => (String::new(), Some(*python)),
-    };
-    PythonSpec { interpreter, name: function.name.clone(), file, python, requires: function.requires.clone() }
+    let PythonFunction { name, code, requires } = function;
+    PythonSpec {
+        interpreter,
+        name: name.clone(),
+        file: code.file().unwrap_or_default().to_owned(),
+        python: code.python(),
+        requires: requires.clone(),
+        modules: code.modules().iter().map(|file| (file.path.clone(), file.bytes.len() as u64)).collect(),
+    }
 }
 
 /// A message about a task that exceeded its time.

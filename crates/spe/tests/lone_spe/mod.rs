@@ -1,5 +1,6 @@
 //! A function in an SPE of its own, a real one, without a node around it.
-#![allow(clippy::unwrap_used)]
+// Each test uses some of it.
+#![allow(clippy::unwrap_used, dead_code)]
 
 use std::{
     fs::{self, File},
@@ -12,17 +13,24 @@ use std::{
 use protocol::{
     Counters, JobId, RecordFraming, SectorPath, SideFileName, SliceId,
     message::spe::{
-        AttemptId, FunctionCode, FunctionSpec, PartOrder, PythonCode, PythonFunction, SegmentOrder, SegmentSource,
+        AttemptId, FunctionCode, FunctionSpec, PartOrder, PythonCode, PythonFunction, SegmentOrder, SegmentOutput,
+        SegmentSource,
     },
 };
 use spe::{Sandbox, SandboxSettings, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun};
 
+/// What a function wrote and counted, or why it failed.
+pub(crate) type Ended = Result<(Vec<u8>, Counters), String>;
+/// What it printed: while it was loaded, and over each segment.
+pub(crate) type Heard = Vec<(Option<u64>, String)>;
+
 /// Runs a function over lines, a text a segment, with these side files; what it wrote and counted, or why it failed.
-pub(crate) async fn run(
-    code: FunctionCode,
-    side: &[(&str, &[u8])],
-    texts: &[&str],
-) -> Result<(Vec<u8>, Counters), String> {
+pub(crate) async fn run(code: FunctionCode, side: &[(&str, &[u8])], texts: &[&str]) -> Ended {
+    run_and_hear(code, side, texts).await.0
+}
+
+/// The same, with what it printed: while it was loaded, and over each segment.
+pub(crate) async fn run_and_hear(code: FunctionCode, side: &[(&str, &[u8])], texts: &[&str]) -> (Ended, Heard) {
     let settings = SandboxSettings { node: "node-1".into(), ..SandboxSettings::default() };
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = Arc::new(Sandbox::new(&settings));
@@ -30,12 +38,18 @@ pub(crate) async fn run(
     let program = SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] };
     let mut process = SpeProcess::start(&program, sandbox.allocate(scratch.path()).unwrap(), tenant).unwrap();
     let side = side.iter().map(|(name, bytes)| (SideFileName::new(*name).unwrap(), file(bytes))).collect();
-    process.load(&FunctionSpec { code, parameters: vec![] }, side).await.unwrap();
+    let loaded = process.load(&FunctionSpec { code, parameters: vec![] }, side).await;
+    let mut printed = process.take_printed().segments;
+    if let Err(refusal) = loaded {
+        return (Err(refusal.message), heard(printed));
+    }
     let segments = texts.iter().zip(0..).map(|(text, number)| segment(number, text)).collect();
     let attempt = AttemptId { job: JobId(1), stage: 0, epoch: 0, task: 0, attempt: 0 };
     let mut output = tempfile::tempfile_in(scratch.path()).unwrap();
     let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets: 1 };
-    match process.run(task, &mut |_| {}).await {
+    let outcome = process.run(task, &mut |_| {}).await;
+    printed.extend(process.take_printed().segments);
+    let ended = match outcome {
         SpeOutcome::Finished(result) => {
             let mut written = Vec::new();
             output.rewind().unwrap();
@@ -44,7 +58,12 @@ pub(crate) async fn run(
         }
         SpeOutcome::FunctionFailed(error) => Err(error.message),
         other => panic!("{other:?}"),
-    }
+    };
+    (ended, heard(printed))
+}
+
+fn heard(printed: Vec<SegmentOutput>) -> Heard {
+    printed.into_iter().map(|output| (output.segment, output.text())).collect()
 }
 
 /// The function `f` of a module.

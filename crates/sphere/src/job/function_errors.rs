@@ -9,7 +9,7 @@ use protocol::{
 };
 
 use super::Job;
-use crate::{SkippedSegment, SphereError, job::stage::ErrorOutcome};
+use crate::{ErrorGroup, SkippedSegment, SphereError, job::stage::ErrorOutcome};
 
 impl Job {
     /// A function erred on a segment of an attempt's task.
@@ -31,6 +31,7 @@ impl Job {
                 record.failed += 1;
                 let first_record = segment.first_record(stage.stream());
                 let (from, until) = (segment.from, segment.until);
+                self.error_groups.add(attempt.stage, &error.function, &error.message, error.segment);
                 self.skipped_segments.push(SkippedSegment { stage: attempt.stage, from, until, first_record, error });
                 // After an error the state of its process is unknown.
                 self.replace_spe(now, spe);
@@ -67,5 +68,10 @@ impl Job {
     /// The segments that this run has left out so far, in the order in which their errors came.
     pub fn skipped_segments(&self) -> &[SkippedSegment] {
         &self.skipped_segments
+    }
+
+    /// The same segments, those together whose errors are alike.
+    pub fn error_groups(&self) -> &[ErrorGroup] {
+        self.error_groups.groups()
     }
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod action;
 pub(crate) mod counter_totals;
+pub mod error_groups;
 pub(crate) mod event;
 mod function_errors;
 pub mod history;
@@ -28,7 +29,8 @@ use protocol::{
 };
 
 use crate::{
-    Event, FinalOutput, InputFile, JobAction, JobPlan, Outcome, SkippedSegment, SpeId, SpeNodePlan, SphereError,
+    ErrorGroups, Event, FinalOutput, InputFile, JobAction, JobPlan, Outcome, SkippedSegment, SpeId, SpeNodePlan,
+    SphereError,
     bucket::{BucketStep, StepRefusal},
     job::stage::{FinishOutcome, Stage, StageEpoch},
     schedule::fleet::Fleet,
@@ -62,6 +64,8 @@ pub struct Job {
     records: Vec<StageRecord>,
     /// Segments of this run on which a function erred.
     skipped_segments: Vec<SkippedSegment>,
+    /// The same, those together whose errors are alike.
+    error_groups: ErrorGroups,
     /// Tasks, by stage, that were ended once because their machine had no memory left.
     out_of_memory: BTreeSet<(u32, u32)>,
     actions: VecDeque<JobAction>,
@@ -109,6 +113,7 @@ impl Job {
             stages: vec![stage],
             records,
             skipped_segments: vec![],
+            error_groups: ErrorGroups::default(),
             out_of_memory: BTreeSet::new(),
             actions,
             state,
@@ -330,6 +335,7 @@ impl Job {
             *record = StageRecord { retried, speculative, ..StageRecord::default() };
         }
         self.skipped_segments.clear();
+        self.error_groups = ErrorGroups::default();
         self.stages.clear();
         self.begin_stage(0, Stream::Files(Arc::clone(&self.inputs)));
     }

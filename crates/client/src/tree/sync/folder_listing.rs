@@ -20,7 +20,11 @@ use super::{
     },
     sync_actions::{FileFacts, ListedItem, Listing},
 };
-use crate::{Client, ClientError, file::local_time::unix_millis, names::namespace::is_folder};
+use crate::{
+    Client, ClientError,
+    file::local_time::unix_millis,
+    names::{location::Location, namespace::is_folder},
+};
 
 /// A folder of this machine or of the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,14 +50,15 @@ pub(super) enum FoundItems {
 }
 
 impl SyncFolder {
-    /// `sector://PATH` is a folder of the cloud, and everything else one of this machine.
+    /// `sector://PATH` is a folder of the cloud, `sector://@NAME/PATH` one of the cloud of this name, and everything
+    /// else one of this machine. Gives the name too.
     ///
     /// # Errors
     /// If it is no path in the cloud.
-    pub fn parse(text: &str) -> Result<Self, ClientError> {
-        match text.strip_prefix(SCHEME) {
-            Some(path) => Ok(Self::Cloud(SectorPath::parse(&format!("/{}", path.trim_start_matches('/')))?)),
-            None => Ok(Self::Local(text.into())),
+    pub fn parse(text: &str) -> Result<(Option<String>, Self), ClientError> {
+        match Location::parse_url(text)? {
+            Some(Location { cloud, path }) => Ok((cloud, Self::Cloud(SectorPath::parse(&path)?))),
+            None => Ok((None, Self::Local(text.into()))),
         }
     }
 
@@ -156,5 +161,3 @@ fn listed_entry(entry: &Entry) -> ListedItem {
 fn no_folder(named: &dyn std::fmt::Display) -> ClientError {
     ClientError::Usage(format!("`{named}` is a file; only folders are made equal"))
 }
-
-const SCHEME: &str = "sector://";

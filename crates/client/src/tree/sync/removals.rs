@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{Client, ClientError};
 
-/// Removes these files, then these folders in their order. Gives what was removed, and what failed. What is gone
+/// Removes these files of the second cloud, then these folders in their order. Gives what was removed, and what failed. What is gone
 /// already, and a folder that someone has filled meanwhile, is no failure.
 pub(super) async fn remove_all(
-    cloud: &Client,
+    (there, cloud): (&Client, &Client),
     folder: &SyncFolder,
     removals: Vec<SyncAction>,
     observer: &TreeObserver,
@@ -34,7 +34,8 @@ pub(super) async fn remove_all(
             && let Some(file) = files.next()
         {
             let (cloud, folder) = (cloud.clone(), folder.clone());
-            running.spawn(async move { (remove(&cloud, &folder, &file).await, file) });
+            let failed = cloud.in_cloud(there);
+            running.spawn(async move { (remove(&cloud, &folder, &file).await.map_err(failed), file) });
         }
         match running.join_next().await {
             None => break,
@@ -51,7 +52,7 @@ pub(super) async fn remove_all(
         match remove(cloud, folder, &inner).await {
             Ok(()) => removed.push(inner),
             Err(error) if error.reason() == Reason::NotEmpty => {}
-            Err(error) => failures.push(failed(error, folder.join(&inner.path), observer)),
+            Err(error) => failures.push(failed(cloud.in_cloud(there)(error), folder.join(&inner.path), observer)),
         }
     }
     (removed, failures)

@@ -79,35 +79,27 @@ pub struct SyncOutcome {
 }
 
 impl SyncPlan {
-    /// Compares two folders. Nothing is changed.
+    /// Compares the folder `from` of `there` with the folder `to` of `here`. Nothing is changed. For a local folder, it
+    /// does not matter which client stands in its place.
     ///
     /// # Errors
     /// If the source is missing, or one of them is a file. If one lies in the other, or neither is in the cloud. With
     /// removals also if the source has no file that could go, or its names are being rebuilt.
     pub async fn new(
-        cloud: &Client,
+        (there, here): (&Client, &Client),
         from: &SyncFolder,
         to: &SyncFolder,
         options: &SyncOptions,
     ) -> Result<Self, ClientError> {
-        check_folders(from, to)?;
-        if options.delete {
-            check_names(cloud, from).await?;
-        }
-        let source = match from.read(cloud).await? {
-            Some(found) => found,
-            None if options.delete && options.force => FoundFolder::missing(from),
-            None => return Err(missing(from)),
-        };
-        if options.delete {
-            // Names may have been lost meanwhile.
-            check_names(cloud, from).await?;
-        }
+        let is_one_cloud = here.is_same_cloud(there);
+        check_folders(from, to, is_one_cloud)?;
+        let source = read_source(there, from, options).await.map_err(there.in_cloud(here))?;
         let filter = &options.filter;
         if options.delete && !options.force && !has_file(&source, filter) {
             return Err(refuse_empty(from, to));
         }
-        let destination = to.read(cloud).await?.unwrap_or_else(|| FoundFolder::missing(to));
+        let destination =
+            to.read(here).await.map_err(here.in_cloud(there))?.unwrap_or_else(|| FoundFolder::missing(to));
         let how = Comparison { delete: options.delete, checksum: options.checksum };
         let actions = actions(&source.listing, &destination.listing, filter, how)?;
         let going = actions.iter().filter(|action| !action.kind.is_removal()).map(|action| action.path.clone());
@@ -118,7 +110,7 @@ impl SyncPlan {
             to: to.clone(),
             unchanged: Vec::new(),
             to_compare: BTreeMap::new(),
-            transfers: transfers(from, to, source.items, &going, filter)?,
+            transfers: transfers((from, to), source.items, &going, filter, is_one_cloud)?,
             unread: unread(destination.items, filter),
             actions,
         };
@@ -208,20 +200,25 @@ impl SyncPlan {
     }
 }
 
-/// Carries out a plan: files go, several at once. If all went well, what the source lacks is removed.
+/// Carries out a plan of the same two clients: files go, several at once. If all went well, what the source lacks is
+/// removed.
 ///
 /// # Errors
 /// If a folder of a copy cannot be made. Then no file goes, and nothing is removed.
-pub async fn sync(cloud: &Client, plan: SyncPlan, observer: &TreeObserver) -> Result<SyncOutcome, ClientError> {
+pub async fn sync(
+    (there, here): (&Client, &Client),
+    plan: SyncPlan,
+    observer: &TreeObserver,
+) -> Result<SyncOutcome, ClientError> {
     for file in &plan.unchanged {
         observer(TreeEvent::Bytes(file.bytes));
         observer(TreeEvent::Done(file));
     }
     let options = PutOptions { parents: true, ..PutOptions::default() };
     let mut transfers = match plan.transfers {
-        Transfers::Up(uploads) => upload(cloud, uploads, &options, observer).await,
-        Transfers::Down(downloads) => download(cloud, downloads, ExistingFiles::Replace, observer).await,
-        Transfers::Copy(copies) => copy((cloud, cloud), copies, &options, observer).await?,
+        Transfers::Up(uploads) => upload(here, uploads, &options, observer).await,
+        Transfers::Down(downloads) => download(there, downloads, ExistingFiles::Replace, observer).await,
+        Transfers::Copy(copies) => copy((there, here), copies, &options, observer).await?,
     };
     transfers.files.extend(plan.unchanged);
     transfers.files.sort_by(|one, other| one.to.cmp(&other.to));
@@ -236,7 +233,7 @@ pub async fn sync(cloud: &Client, plan: SyncPlan, observer: &TreeObserver) -> Re
         let withheld = removals.iter().filter(|action| action.kind == SyncActionKind::Remove).count();
         return Ok(SyncOutcome { transfers, actions, withheld });
     }
-    let (removed, failures) = remove_all(cloud, &plan.to, removals, observer).await;
+    let (removed, failures) = remove_all((there, here), &plan.to, removals, observer).await;
     actions.extend(removed);
     transfers.failures = failures;
     Ok(SyncOutcome { transfers, actions, withheld: 0 })
@@ -255,13 +252,32 @@ fn is_done(action: &mut SyncAction, to: &SyncFolder, transfers: &TreeOutcome) ->
     file.is_ok_and(|at| !transfers.files[at].is_skipped)
 }
 
+/// What the source holds. Before removals, its names must be known, and stay so.
+async fn read_source(cloud: &Client, from: &SyncFolder, options: &SyncOptions) -> Result<FoundFolder, ClientError> {
+    if options.delete {
+        check_names(cloud, from).await?;
+    }
+    let source = match from.read(cloud).await? {
+        Some(found) => found,
+        None if options.delete && options.force => FoundFolder::missing(from),
+        None => return Err(missing(from)),
+    };
+    if options.delete {
+        // Names may have been lost meanwhile.
+        check_names(cloud, from).await?;
+    }
+    Ok(source)
+}
+
 /// Refuses pairs of folders of which one would change while the other is read.
-fn check_folders(from: &SyncFolder, to: &SyncFolder) -> Result<(), ClientError> {
+fn check_folders(from: &SyncFolder, to: &SyncFolder, is_one_cloud: bool) -> Result<(), ClientError> {
     match (from, to) {
         (SyncFolder::Local(_), SyncFolder::Local(_)) => {
             Err(ClientError::Usage("neither folder is in the cloud: write one that is as `sector://PATH`".into()))
         }
-        (SyncFolder::Cloud(from), SyncFolder::Cloud(to)) if from.is_within(to) || to.is_within(from) => {
+        (SyncFolder::Cloud(from), SyncFolder::Cloud(to))
+            if is_one_cloud && (from.is_within(to) || to.is_within(from)) =>
+        {
             Err(ClientError::Usage(format!("`{from}` and `{to}` are one folder, or one lies in the other")))
         }
         _ => Ok(()),
@@ -317,11 +333,11 @@ fn cloud_entries(
 
 /// The transfers of those paths of the source that go.
 fn transfers(
-    from: &SyncFolder,
-    to: &SyncFolder,
+    (from, to): (&SyncFolder, &SyncFolder),
     source: FoundItems,
     going: &BTreeSet<PathBuf>,
     filter: &PathFilter,
+    is_one_cloud: bool,
 ) -> Result<Transfers, ClientError> {
     let of_cloud = |folder: &SectorPath, mut entries: Vec<Entry>| {
         entries.retain(|entry| going.contains(Path::new(below(folder, &entry.path))));
@@ -341,7 +357,7 @@ fn transfers(
             Ok(Transfers::Down(DownloadPlan::of_entries(folder, to, of_cloud(folder, entries))?))
         }
         (SyncFolder::Cloud(folder), SyncFolder::Cloud(to), FoundItems::Cloud(entries)) => {
-            Ok(Transfers::Copy(CopyPlan::of_entries(folder, to, of_cloud(folder, entries), true)?))
+            Ok(Transfers::Copy(CopyPlan::of_entries(folder, to, of_cloud(folder, entries), is_one_cloud)?))
         }
         _ => Err(ClientError::Usage("one of the folders must be in the cloud".into())),
     }

@@ -1,13 +1,13 @@
-//! Requests about the histories of ended jobs: a driver reports one, a user reads one. Serves `job --segments`. A mark
-//! never keeps a node from a job that has no other.
+//! Requests about what became of jobs: a driver reports how their attempts ended and what their functions printed, and a
+//! user reads it. Serves `job --segments` and `job --logs`. A mark never keeps a node from a job that has no other.
 
 use protocol::{
     JobId, Now, Reason, Refusal, limits,
     message::{
         client_master::ClientReply,
-        history::HistoryRequest,
+        history::{HistoryRequest, JobHistory},
         master_security::UserRights,
-        request::{GetHistoryRequest, SubmitHistoryRequest},
+        request::{AddLogsRequest, GetHistoryRequest, GetLogsRequest, SubmitHistoryRequest},
     },
 };
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Master {
-    /// Stores the history of a job, or returns it.
+    /// Stores the history or a part of the log of a job, or returns one.
     pub(crate) fn handle_history(
         &mut self,
         now: Now,
@@ -25,17 +25,42 @@ impl Master {
         by: &UserRights,
         request: HistoryRequest,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let (HistoryRequest::Get(GetHistoryRequest(job)) | HistoryRequest::Submit(SubmitHistoryRequest { job, .. })) =
-            request;
+        let (HistoryRequest::Get(GetHistoryRequest(job))
+        | HistoryRequest::Submit(SubmitHistoryRequest { job, .. })
+        | HistoryRequest::GetLogs(GetLogsRequest(job))
+        | HistoryRequest::AddLogs(AddLogsRequest { job, .. })) = request;
         let owner = self.jobs.table.owner(job)?;
         if !acts_for(by, owner) {
             let message =
                 format!("the job {job} belongs to {owner}: what became of its segments is not for {}", by.user);
             return Err(Refusal::new(Reason::NoRight, message));
         }
-        let HistoryRequest::Submit(SubmitHistoryRequest { history, .. }) = request else {
-            return self.history(job).map(Some);
-        };
+        match request {
+            HistoryRequest::Get(_) => self.history(job).map(Some),
+            HistoryRequest::Submit(SubmitHistoryRequest { history, .. }) => {
+                self.submit_history(now, caller, by, job, history)
+            }
+            HistoryRequest::GetLogs(_) => Ok(Some(ClientReply::Logs(self.jobs.logs.of(job)))),
+            HistoryRequest::AddLogs(AddLogsRequest { logs, .. }) => {
+                let changes = self.jobs.logs.add(now, job, logs, &self.jobs.table);
+                if changes.is_empty() {
+                    // It was sent twice.
+                    return Ok(Some(ClientReply::Done));
+                }
+                self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done)]);
+                Ok(None)
+            }
+        }
+    }
+
+    fn submit_history(
+        &mut self,
+        now: Now,
+        caller: SessionCaller,
+        by: &UserRights,
+        job: JobId,
+        history: JobHistory,
+    ) -> Result<Option<ClientReply>, Refusal> {
         // The first report counts: it may have been sent twice, and marks must not count twice.
         if self.jobs.histories.by_job.contains_key(&job) {
             return Ok(Some(ClientReply::Done));

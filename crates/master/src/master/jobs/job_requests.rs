@@ -9,6 +9,7 @@ use protocol::{
         client_master::{Admitted, ClientReply, JobRecord, JobState, SiteLink, SpeNode},
         cluster::Membership,
         master_security::UserRights,
+        request::FindJobsRequest,
     },
 };
 
@@ -151,9 +152,14 @@ impl Master {
         Ok(None)
     }
 
-    /// All jobs, newest first.
-    pub(crate) fn job_list(&self, by: &UserRights) -> ClientReply {
-        ClientReply::Jobs(self.jobs.table.newest().into_iter().map(|record| redacted_for(by, record)).collect())
+    /// All jobs, or those of a user or in a state, newest first.
+    pub(crate) fn job_list(&self, by: &UserRights, wanted: &FindJobsRequest) -> ClientReply {
+        let FindJobsRequest { user, state } = wanted;
+        let is_wanted = |record: &JobRecord| {
+            user.as_ref().is_none_or(|user| record.user == *user) && state.is_none_or(|state| record.state == state)
+        };
+        let found = self.jobs.table.newest(is_wanted);
+        ClientReply::Jobs(found.into_iter().map(|record| redacted_for(by, record)).collect())
     }
 
     /// One job.

@@ -24,9 +24,11 @@ use crate::{
 };
 
 impl Master {
-    /// Answers an administrator's question about the record with the security server's answer.
+    /// Answers an administrator's question about the record with the security server's answer. What has happened by now
+    /// is in the record before it is asked.
     pub(crate) fn handle_audit(
         &mut self,
+        now: Now,
         from: SessionCaller,
         client: &ClientSession,
         question: AuditQuestion,
@@ -37,7 +39,20 @@ impl Master {
             AuditQuestion::Show(query) => AuditRequest::Show { by, query },
             AuditQuestion::Verify(VerifyAuditRequest) => AuditRequest::Verify { by, head: self.access.audit.head },
         };
-        self.forward_to_security(from, &client.rights.user, SecurityRequest::Audit(request))
+        if let Some(refused) = self.open_question(from, &client.rights.user) {
+            return Ok(Some(refused));
+        }
+        self.send_audit(now);
+        self.access.audit.ask_when_recorded(now, from, request);
+        self.ask_of_record();
+        Ok(None)
+    }
+
+    /// Asks what need not wait any more.
+    fn ask_of_record(&mut self) {
+        for (to, request) in self.access.audit.due_questions() {
+            self.actions.push_back(MasterAction::AskSecurity { to, request: SecurityRequest::Audit(request) });
+        }
     }
 
     /// Notes a client's request if it is worth recording, and every refusal.
@@ -116,6 +131,7 @@ impl Master {
     pub(crate) fn note_audit_sent(&mut self, now: Now, brought: Result<AuditHead, Refusal>) {
         let again = brought.is_ok();
         self.access.audit.finish(now, brought);
+        self.ask_of_record();
         if again {
             self.send_audit(now);
         }

@@ -53,15 +53,23 @@ impl Master {
         user: &UserName,
         request: SecurityRequest,
     ) -> Result<Option<ClientReply>, Refusal> {
+        let refused = self.open_question(from, user);
+        if refused.is_none() {
+            self.actions.push_back(MasterAction::AskSecurity { to: from, request });
+        }
+        Ok(refused)
+    }
+
+    /// Counts a question that will be forwarded; the answer if the user has too many.
+    pub(crate) fn open_question(&mut self, from: SessionCaller, user: &UserName) -> Option<ClientReply> {
         let SecurityProxy { open, per_user } = &mut self.access.security_proxy;
         if !per_user.may_add(user, 1, QUESTIONS_MAX) {
             let message = format!("{} questions of {user} wait for the security server", per_user.has(user));
-            return Ok(Some(ClientReply::Refused(Refusal::throttled(message, QUESTION_RETRY_SECONDS))));
+            return Some(ClientReply::Refused(Refusal::throttled(message, QUESTION_RETRY_SECONDS)));
         }
         per_user.add(user, 1);
         open.push((from, user.clone()));
-        self.actions.push_back(MasterAction::AskSecurity { to: from, request });
-        Ok(None)
+        None
     }
 
     /// The security server answered, or could not be reached.

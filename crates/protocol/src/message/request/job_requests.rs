@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Need, Properties, TypedRequest, answered_by, request_family};
 use crate::{
-    JobId, SectorPath,
+    JobId, SectorPath, UserName,
     message::{
         audit::AuditKind,
-        client_reply::{Admitted, ClientReply, DriverKey, JobRecord},
-        history::JobHistory,
+        client_reply::{Admitted, ClientReply, DriverKey, JobRecord, JobState},
+        history::{JobHistory, JobLogs},
     },
 };
 
@@ -18,6 +18,8 @@ request_family! {
     HistoryRequest {
         Submit(SubmitHistoryRequest),
         Get(GetHistoryRequest),
+        AddLogs(AddLogsRequest),
+        GetLogs(GetLogsRequest),
     }
 }
 
@@ -66,6 +68,23 @@ impl TypedRequest for JobsRequest {
 
     fn properties(&self) -> Properties<'_> {
         Properties::new("jobs", Need::Login).repeatable().during_rebuild().refused_as("look at jobs", "")
+    }
+}
+
+/// The jobs of a user, or those in a state, or both; newest first, as many as a message holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindJobsRequest {
+    /// Whose; of all users if `None`.
+    pub user: Option<UserName>,
+    /// In which state; in any if `None`.
+    pub state: Option<JobState>,
+}
+
+impl TypedRequest for FindJobsRequest {
+    answered_by!(Vec<JobRecord>, ClientReply::Jobs(jobs) => jobs);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("find jobs", Need::Login).repeatable().during_rebuild().refused_as("look at jobs", "")
     }
 }
 
@@ -152,5 +171,40 @@ impl TypedRequest for GetHistoryRequest {
             .repeatable()
             .during_rebuild()
             .refused_as("tell of a job's segments, or look at them", "")
+    }
+}
+
+/// More of what the functions of a running job printed. What is known of the same attempts already is not added again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddLogsRequest {
+    /// The job, which must be the reporter's own.
+    pub job: JobId,
+    /// What is new. `left_out` counts from the beginning of its driver.
+    pub logs: JobLogs,
+}
+
+impl TypedRequest for AddLogsRequest {
+    answered_by!((), ClientReply::Done => ());
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("add logs", Need::Holder)
+            .repeatable()
+            .during_rebuild()
+            .refused_as("tell what a job's functions printed, or look at it", "")
+    }
+}
+
+/// What the functions of a job of one's own have printed, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetLogsRequest(pub JobId);
+
+impl TypedRequest for GetLogsRequest {
+    answered_by!(JobLogs, ClientReply::Logs(logs) => logs);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("logs", Need::Holder)
+            .repeatable()
+            .during_rebuild()
+            .refused_as("tell what a job's functions printed, or look at it", "")
     }
 }

@@ -4,9 +4,9 @@ use super::{Vectors, address, bucket, counters, digest, node, path, refusal, sig
 use crate::{
     JobId, Reason, RecordFraming, SideFileName, SliceId,
     message::spe::{
-        AttemptId, BucketTarget, DeliveryOrder, FunctionCode, FunctionFailure, FunctionSpec, LoadOrder,
-        OutputPlacement, PartOrder, PieceResult, PythonCode, PythonFunction, RecordLocator, SealOrder, SegmentOrder,
-        SegmentSource, SideFileOrder, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
+        AttemptId, BucketTarget, DeliveryOrder, FunctionCode, FunctionFailure, FunctionSpec, LoadOrder, ModuleFile,
+        OutputPlacement, PartOrder, PieceResult, PrintedOutput, PythonCode, PythonFunction, RecordLocator, SealOrder,
+        SegmentOrder, SegmentSource, SideFileOrder, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
     },
     topology::Distance,
 };
@@ -32,7 +32,14 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
     vectors.compare("SpeRequest.load-built-in", &SpeRequest::Load(LoadOrder::plain(built_in)));
     let source = PythonCode::Source { file: "count.py".into(), text: "def count(segment): return b''\n".into() };
     let pickle = PythonCode::Pickle { bytes: b"\x80\x05.".to_vec(), python: (3, 11) };
-    for (name, code) in [("SpeRequest.load-source", source), ("SpeRequest.load-pickle", pickle)] {
+    let modules = || vec![ModuleFile { path: "sky/stars.py".into(), bytes: b"N = 7\n".to_vec() }];
+    let codes = [
+        ("SpeRequest.load-source", source.clone()),
+        ("SpeRequest.load-pickle", pickle.clone()),
+        ("SpeRequest.load-source-modules", source.with_modules(modules())),
+        ("SpeRequest.load-pickle-modules", pickle.with_modules(modules())),
+    ];
+    for (name, code) in codes {
         let requires = vec![("numpy".into(), None), ("astropy".into(), Some("6.1.0".into()))];
         let code = FunctionCode::Python(PythonFunction { name: "count".into(), code, requires });
         let function = FunctionSpec { code, parameters: vec![] };
@@ -64,6 +71,10 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
         "bytes": SpeReply::Bytes(_) => SpeReply::Bytes(vec![0, 255, 128]),
         "delivered": SpeReply::Delivered => SpeReply::Delivered,
         "out-of-memory": SpeReply::OutOfMemory(_) => SpeReply::OutOfMemory(error),
+        "printed": SpeReply::Printed(_) => SpeReply::Printed(PrintedOutput {
+            segments: super::history::logs().segments.into_iter().map(|log| log.output).collect(),
+            left_out: 9,
+        }),
     });
     vectors.finish();
 }

@@ -352,6 +352,28 @@ class Refused(Exception):
     """A function that cannot be loaded: a sentence for the person who sent it."""
 
 
+def lay_modules(modules, code, scratch):
+    """Puts the modules that stand behind a function's code where they are found first, and gives the code alone."""
+    if not modules:
+        return code
+    folder = os.path.join(scratch, "modules")
+    at = end = len(code) - sum(size for _, size in modules)
+    for path, size in modules:
+        place = os.path.join(folder, *path.split("/"))
+        try:
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with open(place, "wb") as file:
+                file.write(code[at:at + size])
+        except OSError as error:
+            raise Refused(
+                f"the file `{path}` of the function's modules could not be written to its scratch folder "
+                f"(`spe_scratch_bytes`): {error}"
+            ) from None
+        at += size
+    sys.path.insert(0, folder)
+    return code[:end]
+
+
 def load(word, code):
     """The function that a word describes, wrapped so that it takes a segment and an output."""
     version = "%d.%d" % sys.version_info[:2]
@@ -508,8 +530,19 @@ def call(function, word, descriptors, link, given, scratch):
         out._end()
     except BaseException as error:
         record = segment._record()
+        flush_prints()
         return link.text(b"fail", NO_RECORD if record is None else record, describe(error))
+    flush_prints()
     link.text(b"done", 0, "")
+
+
+def flush_prints():
+    """Sends on what was printed without a line end. A function may have put anything in place of the streams."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
 
 
 def open_segment(word, descriptors, link, given):
@@ -623,7 +656,7 @@ def main():
         if kind == LOAD:
             given = body["parameters"], open_side(body["side"], descriptors)
             try:
-                function = load(body, more)
+                function = load(body, lay_modules(body["modules"], more, os.getcwd()))
             except Refused as refused:
                 link.text(b"deny", 0, str(refused))
             else:
