@@ -279,7 +279,9 @@ fn a_sync_that_was_interrupted_goes_on_when_it_is_typed_again() {
     let cloud = small();
     cloud.file("src/small", "small");
     cloud.random_file("src/large", 192 << 20);
-    let mut child = cloud.command(&["sync", "src", "sector://there"]).stderr(Stdio::null()).spawn().unwrap();
+    // Slow enough that it is still at it when the signal comes.
+    let words = ["sync", "--limit", "16MB/s", "src", "sector://there"];
+    let mut child = cloud.command(&words).stderr(Stdio::null()).spawn().unwrap();
     cloud.until("a node has a part of it, and the small file is there", |cloud| {
         let has_part = |node: &&str| partial_bytes(cloud, node) > 8 << 20;
         ["node-1", "node-2"].iter().any(has_part) && cloud.run(&["stat", "/there/small"]).code == 0
