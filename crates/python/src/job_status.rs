@@ -63,28 +63,14 @@ impl StageStatus {
     }
 }
 
-fn state_name(state: JobState) -> &'static str {
-    match state {
-        JobState::Running => "running",
-        JobState::Done => "done",
-        JobState::Failed => "failed",
-        JobState::Cancelled => "cancelled",
-        JobState::Lost => "lost",
-    }
-}
-
 /// The state of this name.
 pub(crate) fn parse_state(text: &str) -> PyResult<JobState> {
-    let states = [JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled, JobState::Lost];
-    states.into_iter().find(|state| state_name(*state) == text).ok_or_else(|| {
-        let names = states.map(state_name).join(", ");
-        PyValueError::new_err(format!("`{text}` is no state of a job: it is one of {names}"))
-    })
+    text.parse().map_err(|why| PyValueError::new_err(format!("`{text}` is no state of a job: {why}")))
 }
 
 impl From<JobRecord> for JobStatus {
     fn from(record: JobRecord) -> Self {
-        let state = state_name(record.state);
+        let state = record.state.as_str();
         // Stages that have not begun have none.
         let counters = record.counters.into_iter().map(BTreeMap::from).chain(std::iter::repeat(BTreeMap::new()));
         Self {

@@ -1,5 +1,5 @@
 //! How busy the node is: it reads the system's counters every second, and keeps a sample of each second until the master
-//! has it. Serves the path *load*. It never waits for a disk: counters are files in memory.
+//! has it. Serves the path *load*. It never reads from a disk: counters are files in memory.
 
 mod counters;
 mod rates;

@@ -554,6 +554,31 @@ pub enum JobState {
     Lost,
 }
 
+impl JobState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Running, Self::Done, Self::Failed, Self::Cancelled, Self::Lost];
+
+    /// Its name, for people and programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl std::str::FromStr for JobState {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|state| state.as_str() == text);
+        found.ok_or_else(|| format!("a job is one of {}", Self::ALL.map(Self::as_str).join(", ")))
+    }
+}
+
 /// Counts of one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct StageRecord {

@@ -106,7 +106,7 @@ pub(crate) struct JobsArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<UserName>,
     /// Only those in this state: running, done, failed, cancelled or lost
-    #[arg(long, value_name = "STATE", value_parser = job_state)]
+    #[arg(long, value_name = "STATE")]
     pub(crate) state: Option<JobState>,
     /// Only the newest N of them
     #[arg(long, value_name = "N")]
@@ -131,23 +131,6 @@ pub(crate) struct JobArguments {
     /// Print what its functions have printed, by stage and segment: standard output and standard error
     #[arg(long, conflicts_with_all = ["errors", "segments"])]
     pub(crate) logs: bool,
-}
-
-/// The name of a job's state.
-pub(crate) fn state_name(state: JobState) -> &'static str {
-    match state {
-        JobState::Running => "running",
-        JobState::Done => "done",
-        JobState::Failed => "failed",
-        JobState::Cancelled => "cancelled",
-        JobState::Lost => "lost",
-    }
-}
-
-fn job_state(text: &str) -> Result<JobState, String> {
-    let states = [JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled, JobState::Lost];
-    let found = states.into_iter().find(|state| state_name(*state) == text);
-    found.ok_or_else(|| format!("a job is one of {}", states.map(state_name).join(", ")))
 }
 
 /// Reads how records are found in a file that has no index yet.
@@ -203,8 +186,10 @@ mod tests {
 
     #[test]
     fn a_state_is_read_by_the_name_that_is_shown() {
-        assert_eq!(job_state("lost"), Ok(JobState::Lost));
-        assert!(job_state("finished").is_err_and(|said| said.contains("running, done, failed, cancelled, lost")));
+        assert_eq!("lost".parse(), Ok(JobState::Lost));
+        assert!(
+            "finished".parse::<JobState>().is_err_and(|said| said.contains("running, done, failed, cancelled, lost"))
+        );
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) use file_args::{
     Cat, Check, Cp, Get, LeaseCommand, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, SyncFolders,
     TrashCommand,
 };
-pub(crate) use job_args::{Index, JobArguments, JobsArguments, Run, state_name};
+pub(crate) use job_args::{Index, JobArguments, JobsArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
 pub(crate) use load_args::Load;
 pub(crate) use profile_args::ProfileCommand;

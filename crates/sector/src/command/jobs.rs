@@ -12,7 +12,7 @@ use serde::Serialize;
 use terminal::{drive, failure::Failure, sanitize, say, show};
 
 use super::{logs, segments, udf};
-use crate::arguments::{Global, JobArguments, JobsArguments, Run, state_name};
+use crate::arguments::{Global, JobArguments, JobsArguments, Run};
 
 /// `sector run`.
 pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(), Failure> {
@@ -240,7 +240,7 @@ impl From<&JobRecord> for JobView {
         let counters = record.counters.iter().cloned().chain(std::iter::repeat(Counters::new()));
         Self {
             id: record.job.to_string(),
-            state: state_name(record.state),
+            state: record.state.as_str(),
             user: record.user.to_string(),
             title: record.title.clone(),
             started: show::time(record.started_unix_millis, false),
