@@ -37,7 +37,7 @@ pub(super) enum PrintedBefore {
 impl PrintedLogs {
     /// Takes what an attempt printed at a node.
     pub(super) fn add(&mut self, attempt: AttemptId, node: &NodeId, end: PrintedBefore, printed: PrintedOutput) {
-        self.left_out += printed.left_out;
+        self.left_out = self.left_out.saturating_add(printed.left_out);
         for output in printed.segments {
             let failed = match output.segment {
                 None => end == PrintedBefore::RefusedLoad,
@@ -52,7 +52,7 @@ impl PrintedLogs {
                 self.taken_bytes += log.bytes();
                 self.new.push(log);
             } else {
-                self.left_out += 1;
+                self.left_out = self.left_out.saturating_add(1);
             }
         }
     }

@@ -13,16 +13,23 @@ use sphere::InputFile;
 use super::{JobSpec, StageSpec};
 use crate::{Client, ClientError};
 
+impl Client {
+    /// How many buckets a stage has if nobody says: two a node, so that all have work until the end.
+    ///
+    /// # Errors
+    /// If the master does not answer.
+    pub async fn default_buckets(&self) -> Result<u32, ClientError> {
+        let nodes = u32::try_from(self.nodes().await?.len()).unwrap_or(u32::MAX);
+        Ok(nodes.saturating_mul(2).clamp(1, limits::BUCKETS_MAX))
+    }
+}
+
 /// The same job, with a stage before its only one where that one needs it.
 pub(super) async fn spread(client: &Client, spec: JobSpec, inputs: &[InputFile]) -> Result<JobSpec, ClientError> {
     let Some(records) = framing_to_spread(&spec, inputs) else { return Ok(spec) };
     let buckets = match spec.stages.first().and_then(|stage| stage.buckets) {
         Some(buckets) => buckets,
-        None => {
-            // Two a node, so that all have work until the end.
-            let nodes = client.nodes().await?.len();
-            u32::try_from(nodes).unwrap_or(u32::MAX).saturating_mul(2).clamp(1, limits::BUCKETS_MAX)
-        }
+        None => client.default_buckets().await?,
     };
     Ok(with_spread(spec, records, buckets))
 }

@@ -73,7 +73,8 @@ impl KeptLogs {
                 log.insert(segment.clone());
                 segments.push(segment);
             } else {
-                left_out += 1;
+                // The count is the driver's own word, which may be anything.
+                left_out = left_out.saturating_add(1);
             }
         }
         if segments.is_empty() && left_out == log.left_out {

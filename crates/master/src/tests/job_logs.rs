@@ -102,6 +102,10 @@ fn a_driver_that_tells_without_end_fills_a_bounded_part_of_journal_and_memory() 
     let after = of(&mut bench, "ann", job);
     assert_eq!(after.segments.iter().map(|log| log.output.segment.unwrap()).collect::<Vec<_>>(), [1, 3]);
     assert_eq!(after.left_out, before + 1);
+    // Nor does a count that cannot be true do harm.
+    let logs = JobLogs { segments: vec![log(4, 0, &format!("{long}x"))], left_out: u64::MAX };
+    bench.done("ann", ClientRequest::History(HistoryRequest::AddLogs(AddLogsRequest { job, logs })));
+    assert_eq!(of(&mut bench, "ann", job).left_out, u64::MAX);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use client::{
     Client, Entry, JobRecord, JobState, SectorPath,
     job::{ErrorLine, JobOutcome, JobOutput, JobSpec, StageSpec, alike, distribute, give_modules, read_modules},
 };
-use protocol::{Counters, Reason, RecordFraming, limits};
+use protocol::{Counters, Reason, RecordFraming};
 use serde::Serialize;
 use terminal::{drive, failure::Failure, sanitize, say, show};
 
@@ -30,7 +30,7 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
     let (inputs, beside) = (streams.next().unwrap_or_default(), streams.collect());
     let buckets = match run.buckets {
         Some(buckets) => buckets,
-        None => default_buckets(cloud).await?,
+        None => cloud.default_buckets().await?,
     };
     let results = result_records(&run.result_records, functions.len())?;
     let last = functions.len() - 1;
@@ -209,12 +209,6 @@ fn result_records(given: &[RecordFraming], stages: usize) -> Result<Vec<RecordFr
             each.len()
         ))),
     }
-}
-
-/// Two buckets per node, so that all have work until the end.
-async fn default_buckets(cloud: &Client) -> Result<u32, Failure> {
-    let nodes = cloud.nodes().await?;
-    Ok(u32::try_from(nodes.len()).unwrap_or(u32::MAX).saturating_mul(2).clamp(1, limits::BUCKETS_MAX))
 }
 
 /// A job as JSON (contract: `job`).
