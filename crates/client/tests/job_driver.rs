@@ -151,12 +151,15 @@ async fn a_function_error_is_told_with_its_place_and_leaves_no_output() {
 
 #[tokio::test]
 async fn a_cancelled_job_stops_and_says_by_whom() {
-    let cloud = FakeCloud::start(&["a"]).await;
-    let input = cloud.add_file("/in/1", &records(10), &["a"]);
-    cloud.world().faults.push_back(Fault::Cancel);
-    let error = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();
-    assert_eq!(error.to_string(), "the job was cancelled by bob");
-    assert_eq!(cloud.world().record.as_ref().unwrap().state, JobState::Cancelled);
+    // Whoever tells the driver of it first.
+    for fault in [Fault::Cancel, Fault::CancelBeforeLoad] {
+        let cloud = FakeCloud::start(&["a"]).await;
+        let input = cloud.add_file("/in/1", &records(10), &["a"]);
+        cloud.world().faults.push_back(fault);
+        let error = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();
+        assert_eq!((error.status(), error.to_string().as_str()), (Status::Failed, "the job was cancelled by bob"));
+        assert_eq!(cloud.world().record.as_ref().unwrap().state, JobState::Cancelled);
+    }
 }
 
 // Promise 27.

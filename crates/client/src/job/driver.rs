@@ -170,14 +170,15 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         self.spes.clear();
         self.conversations.abort_all();
         self.bucket_orders.abort_all();
+        let was_cancelled = matches!(ended, Err(SphereError::Cancelled(_)));
         let result = match ended {
             Ok(outcome) => self.gather(&outcome, self.record_of(JobState::Running, job)).await,
             Err(error) => Err(error.refusal().into()),
         };
-        let state = match (&result, job.state()) {
-            (Ok(_), _) => JobState::Done,
-            (Err(_), JobState::Cancelled) => JobState::Cancelled,
-            (Err(_), _) => JobState::Failed,
+        let state = match &result {
+            Ok(_) => JobState::Done,
+            Err(_) if was_cancelled => JobState::Cancelled,
+            Err(_) => JobState::Failed,
         };
         if let Some(folder) = &self.context.folder {
             // After a good end, older runs have left something, and perhaps a late commit.
@@ -237,6 +238,9 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         loop {
             while let Some(action) = driving.poll_action(self.clock.now()) {
                 match action {
+                    JobAction::Finished(Err(SphereError::Refused(refusal))) if refusal.reason == Reason::JobEnded => {
+                        return Ok(Err(self.why_ended(refusal, driving.job()).await));
+                    }
                     JobAction::Finished(result) => return Ok(result),
                     JobAction::BeginEpoch { epoch: run } => self.begin_epoch(run),
                     action => self.perform(action),
@@ -264,6 +268,17 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                 Some(end) = self.conversations.join_next() => self.check_end(driving, end),
                 Some(end) = self.bucket_orders.join_next() => self.check_end(driving, end),
             }
+        }
+    }
+
+    /// Why a job has ended of which a node or the master says just that. Nodes hear of a cancellation before this driver
+    /// does: the answer to a report has the reason.
+    async fn why_ended(&mut self, refusal: Refusal, job: &Job) -> SphereError {
+        self.reports.shutdown().await;
+        let report = ReportJobRequest(self.record_of(JobState::Running, job));
+        match self.context.client.ask(report).await {
+            Err(ClientError::Refused(why)) if why.status() == Status::Failed => SphereError::Cancelled(why),
+            _ => SphereError::Refused(refusal),
         }
     }
 

@@ -64,6 +64,8 @@ pub(crate) enum Fault {
     NodeDies,
     /// The job is cancelled at the master; the task is never answered.
     Cancel,
+    /// The job is cancelled at the master before its function is loaded, and the node hears of it before the driver.
+    CancelBeforeLoad,
     /// The user may no longer log in; the task is never answered.
     PutOut,
     /// The task is never answered; the log says when it was begun, and when the connection ended.
@@ -590,6 +592,10 @@ async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: Transf
             _ => Vec::new(),
         };
         let reply = match request {
+            SpeRequest::Load(_) if matches!(lock(&world).faults.front(), Some(Fault::CancelBeforeLoad)) => {
+                lock(&world).refusal = Some(Refusal::new(Reason::Failed, "the job was cancelled by bob"));
+                SpeReply::Refused(Refusal::new(Reason::JobEnded, "the job has ended; admit it again"))
+            }
             SpeRequest::Load(order) => {
                 lock(&world).log.push(format!("load {:?} at {node}", order.function.code));
                 SpeReply::Loaded
@@ -675,7 +681,7 @@ async fn run(world: &Mutex<World>, node: &NodeId, order: &TaskOrder) -> Option<S
             listener.unwrap().abort();
             std::future::pending().await
         }
-        Some(Fault::Cancel | Fault::Hang) => {
+        Some(Fault::Cancel | Fault::CancelBeforeLoad | Fault::Hang) => {
             lock(world).refusal = Some(Refusal::new(Reason::Failed, "the job was cancelled by bob"));
             std::future::pending().await
         }
