@@ -65,12 +65,19 @@ pub fn run(options: &Options) -> SimulationReport {
 impl Cloud {
     fn new(options: &Options) -> Self {
         let mut env = Environment::new(options.seed, options.is_shown, options.sabotage);
-        let config = draw_config(&mut env.rng);
+        let config = MasterConfig { versions: versions_of(options.seed), ..draw_config(&mut env.rng) };
         env.model.attributes.everyone = config.everyone;
         env.model.attributes.trash.is_there = !config.trash.is_zero();
         env.model.attributes.trash.lasts = config.trash > LASTING;
+        env.model.attributes.trash.keeps_replaced = !config.versions.is_zero();
         let nodes = env.rng.usize(NODES_MIN..6);
         env.note(format_args!("seed {}: {nodes} nodes, {config:?}", options.seed));
+        let config = match options.sabotage {
+            Some(Sabotage::ReplacedGoesEarly) => {
+                MasterConfig { versions: config.versions.min(Duration::from_secs(1)), ..config }
+            }
+            _ => config,
+        };
         let master = MasterRole::new(config, env.rng.u64(..), options.sabotage);
         let nodes: Vec<_> = (0..nodes).map(|node| NodeRole::new(node, env.rng.usize(1..4), env.rng.u64(..))).collect();
         let planned = JobPlanned::draw(&mut env.rng);
@@ -520,6 +527,11 @@ fn draw_config(rng: &mut Rng) -> MasterConfig {
         everyone: if rng.bool() { Rights::READ.and(Rights::RUN) } else { Rights::default() },
         ..MasterConfig::default()
     }
+}
+
+/// How long replaced content is kept: in every third cloud, and nothing else is drawn differently there.
+fn versions_of(seed: u64) -> Duration {
+    if seed % 3 == 1 { Duration::from_secs(86_400) } else { Duration::ZERO }
 }
 
 /// A writer of the jobs' inputs, some random users, the operator, the driver, and the auditor.

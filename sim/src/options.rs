@@ -48,6 +48,8 @@ pub enum Sabotage {
     QuotasAreMiscounted,
     /// The master never hears whose sessions were revoked.
     RevocationsAreForgotten,
+    /// The master keeps replaced content for a second only.
+    ReplacedGoesEarly,
     /// The driver of jobs writes its output where nobody knows of it.
     OutputGoesAstray,
     /// The driver of jobs puts its output in place as soon as there is a part of it.
@@ -58,7 +60,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All sabotages.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::JournalForgets,
         Self::DisksForget,
         Self::BucketRepeatsRecord,
@@ -79,5 +81,6 @@ impl Sabotage {
         Self::PrivateIsOpen,
         Self::QuotasAreMiscounted,
         Self::RevocationsAreForgotten,
+        Self::ReplacedGoesEarly,
     ];
 }

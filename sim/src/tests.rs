@@ -191,6 +191,12 @@ fn a_quota_that_is_miscounted_is_found_by_the_estate() {
     assert!(is_found(Sabotage::QuotasAreMiscounted, ViolationKind::Liveness, "sum up to"));
 }
 
+// Promise 30b.
+#[test]
+fn replaced_content_that_goes_early_is_found_by_the_estate() {
+    assert!(is_found(Sabotage::ReplacedGoesEarly, ViolationKind::Safety, "neither there nor in the trash"));
+}
+
 #[test]
 fn a_revocation_that_nobody_hears_of_is_found_by_the_master() {
     assert!(is_found(Sabotage::RevocationsAreForgotten, ViolationKind::Safety, "who was revoked"));

@@ -120,6 +120,7 @@ fn every_listing_that_cannot_be_written_fails_and_says_why() {
         "policy get /",
         "quota list",
         "trash list",
+        "versions /in/words",
         "whoami",
         "user list",
         "group list",

@@ -39,6 +39,44 @@ fn what_was_removed_comes_back_from_the_trash_byte_for_byte_also_after_a_restart
     cloud.ok(&["stat", "/other/in"]);
 }
 
+// Promise 30b.
+#[test]
+fn what_was_overwritten_is_listed_and_copied_back_byte_for_byte() {
+    let cloud = small();
+    let (old, new) = (cloud.random_file("old", 100_000), cloud.random_file("new", 50_000));
+    let put = |file: &std::path::Path, at: &str| cloud.ok(&["put", file.to_str().unwrap(), at]);
+    let sizes = |at: &str| {
+        let versions = cloud.json(&["versions", at]);
+        versions.as_array().unwrap().iter().map(|version| version["size_bytes"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    put(&old, "/a/in");
+    put(&new, "/a/in");
+    let version = cloud.json(&["versions", "/a/in"])[0].clone();
+    let at = version["trash_path"].as_str().unwrap();
+    assert_eq!((sizes("/a/in"), version["replaced_by"].as_str()), (vec![100_000], Some("admin")));
+    assert!(cloud.ok(&["versions", "/a/in"]).contains(at));
+    assert_eq!(cloud.json(&["trash", "list"]).as_array().unwrap().len(), 0);
+    let said = cloud.fails(7, &["trash", "restore", at]);
+    assert!(said.contains("sector cp"), "{said}");
+    cloud.ok(&["cp", at, "/a/in"]);
+    cloud.ok(&["get", "-f", "/a/in", "out"]);
+    assert_eq!(fs::read(cloud.folder().join("out")).unwrap(), fs::read(&old).unwrap());
+    assert_eq!(sizes("/a/in"), [100_000_u64, 50_000]);
+    put(&new, "/b");
+    cloud.ok(&["mv", "/b", "/a/in"]);
+    assert_eq!(sizes("/a/in"), [100_000_u64, 50_000, 100_000]);
+    cloud.fails(3, &["versions", "/a/none"]);
+    // A folder may say otherwise.
+    cloud.ok(&["policy", "set", "/a", "versions=no"]);
+    assert!(cloud.ok(&["policy", "get", "/a"]).lines().any(|line| line.contains("versions") && line.contains("no")));
+    put(&old, "/a/other");
+    put(&new, "/a/other");
+    assert_eq!(sizes("/a/other").len(), 0);
+    cloud.ok(&["policy", "set", "/a", "versions=1s"]);
+    put(&old, "/a/other");
+    cloud.until("its second is over", |_| sizes("/a/other").is_empty());
+}
+
 #[test]
 fn what_is_removed_now_or_emptied_leaves_the_disks() {
     let cloud = small();

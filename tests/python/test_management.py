@@ -1,5 +1,7 @@
 """What is looked after in a cloud: rights, policies, quotas, the trash, copies."""
 
+from datetime import timedelta
+
 import pytest
 
 import sector
@@ -81,6 +83,24 @@ def test_what_was_removed_is_restored_or_goes_for_good(cloud: sector.Cloud, fold
     assert cloud.trash() == []
     with pytest.raises(FileNotFoundError):
         cloud.restore(f"{folder}/c")
+
+
+def test_what_was_overwritten_is_listed_and_copied_back(cloud: sector.Cloud, folder: str) -> None:
+    path = f"{folder}/a"
+    for text in (b"old", b"newer"):
+        cloud.write_bytes(path, text)
+    [version] = cloud.versions(path)
+    assert (version.size_bytes, version.user, version.replaced_by) == (3, "admin", "admin")
+    assert version.at.startswith("/.trash/admin/") and version.version > 0
+    assert version.until - version.replaced == timedelta(days=1)
+    cloud.copy(version.at, path)
+    assert cloud.read_bytes(path) == b"old"
+    assert [version.size_bytes for version in cloud.versions(path)] == [3, 5]
+    assert cloud.set_policy(folder, versions_seconds=0).effective.versions_seconds == 0
+    cloud.write_bytes(path, b"newest")
+    assert len(cloud.versions(path)) == 2
+    with pytest.raises(FileNotFoundError):
+        cloud.versions(f"{folder}/none")
 
 
 def test_every_copy_is_checked(cloud: sector.LocalCloud, folder: str) -> None:

@@ -95,6 +95,10 @@ SCENES = {
             " --profile alice && export SECTOR_PROFILE=alice",
         },
     ),
+    "docs/howto/take-back.md": Scene(
+        before={"": "sector up --detach && echo 1 > a.txt && echo 2 > b.txt && sector put a.txt /logs/a.txt"},
+        instead={r"/\.trash/alice/\S+": "$(sector find /.trash | head -1)"},
+    ),
     "docs/howto/quotas.md": Scene(
         before={
             "": "sector up --detach && sector mkdir /scratch && sector user add alice --password-stdin <<< 'correct horse'"

@@ -28,8 +28,9 @@ pub use protocol::{
         access::AclStatus,
         accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},
         client_master::{
-            Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState,
-            NodeState, NodeStatus, OpenLease, PolicyStatus, QuotaOf, QuotaStatus, StageRecord, TrashItem, Usage,
+            Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, FileVersion, Health,
+            JobRecord, JobState, NodeState, NodeStatus, OpenLease, PolicyStatus, QuotaOf, QuotaStatus, StageRecord,
+            TrashItem, Usage,
         },
         cluster::{
             Membership, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest,

@@ -23,6 +23,8 @@ pub struct MasterConfig {
     pub reserve_bytes: u64,
     /// How long a removed entry can be restored; zero: not at all.
     pub trash: Duration,
+    /// How long replaced content can be had back where no policy says otherwise; zero: not at all.
+    pub versions: Duration,
     /// How long files below `/memory` stay there if no policy says otherwise.
     pub memory_lifetime: Duration,
     /// Rights of every logged-in user on entries for which neither they nor the folders above them name any.
@@ -41,6 +43,7 @@ impl Default for MasterConfig {
             rebuild_wait: Duration::from_secs(600),
             reserve_bytes: 256 << 20,
             trash: Duration::from_secs(7 * 86_400),
+            versions: Duration::from_secs(86_400),
             memory_lifetime: Duration::from_secs(86_400),
             everyone: Rights::READ.and(Rights::RUN),
             insecure_data: false,

@@ -115,6 +115,7 @@ impl MasterServer {
             rebuild_wait: settings.rebuild_wait(),
             reserve_bytes: settings.reserve_bytes,
             trash: settings.trash(),
+            versions: settings.versions(),
             memory_lifetime: settings.memory_lifetime(),
             // Checked with all settings.
             everyone: settings.everyone().unwrap_or_default(),

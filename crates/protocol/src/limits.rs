@@ -40,6 +40,13 @@ pub const ACL_ENTRIES_MAX: usize = 64;
 /// Most slices that one ticket lets a job read at a node: 64 KiB of ids. A task of many small files has fewer.
 pub const JOB_INPUTS_MAX: usize = 4_096;
 
+/// Longest time that replaced content may be kept, in seconds: as long as the trash may be.
+pub const VERSIONS_SECONDS_MAX: u64 = 31_536_000;
+/// Most replaced contents of one path that are kept; the oldest goes first. A file that is written all the time should
+/// not fill the cloud.
+pub const VERSIONS_KEPT_MAX: usize = 32;
+/// Most replaced contents that a cloud keeps: some 250 MB of the master's memory with paths of usual length.
+pub const VERSIONS_IN_ALL_MAX: usize = 262_144;
 /// Most copies of one file that may be requested.
 pub const COPIES_MAX: u8 = 16;
 /// Longest life of a ticket (architecture, door 5).

@@ -21,7 +21,7 @@ from sector._native import BusyError, Copy, CorruptError, Entry, JobError, JobSt
 from sector.cloud import Cloud, Node, SyncAction, connect
 from sector.jobs import Job, SegmentLog, Stream
 from sector.local import LocalCloud, up
-from sector.management import Acl, CheckedCopy, Policies, Policy, Quota, TrashItem
+from sector.management import Acl, CheckedCopy, FileVersion, Policies, Policy, Quota, TrashItem
 from sector.trial import Tested, test
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ __all__ = [
     "Copy",
     "CorruptError",
     "Entry",
+    "FileVersion",
     "Job",
     "JobError",
     "JobStatus",

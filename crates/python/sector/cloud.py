@@ -16,7 +16,7 @@ from typing import IO, Any, Literal, NamedTuple, Self, cast, overload
 
 from sector import _native, files
 from sector.jobs import Job, Stream, status_of
-from sector.management import Acl, CheckedCopy, Policies, Policy, Quota, TrashItem, changed, list_of
+from sector.management import Acl, CheckedCopy, FileVersion, Policies, Policy, Quota, TrashItem, changed, list_of
 
 CloudPath = str | PurePosixPath
 """A path in the cloud."""
@@ -397,6 +397,12 @@ class Cloud:
     def trash(self, all_users: bool = False) -> list[TrashItem]:
         """What was removed and can be restored, oldest first; of all users for administrators only."""
         return [TrashItem.of(row) for row in _native.trash(self._session, all_users)]
+
+    def versions(self, path: CloudPath) -> list[FileVersion]:
+        """The contents that were replaced at a path and can be had back, oldest first: one's own, and for administrators
+        all. `cloud.copy(version.at, path)` brings one back, and what it replaces becomes one of them. Raises
+        `FileNotFoundError`."""
+        return [FileVersion.of(row) for row in _native.versions(self._session, _path(path))]
 
     def restore(self, path: CloudPath, to: CloudPath | None = None) -> _native.Entry:
         """Restores what was at a path, of several the newest, to there or to `to`. Raises `FileExistsError`."""

@@ -45,12 +45,14 @@ class Policy(NamedTuple):
     """A folder's files lie on the same nodes."""
     quota_bytes: int | None = None
     quota_files: int | None = None
+    versions_seconds: int | None = None
+    """Content that was replaced can be had back for so long; 0: not at all."""
 
     @classmethod
     def of(cls, row: _native.PolicyRow) -> Self:
         """From what the native half says."""
-        copies, sync_copies, sites, forbidden_sites, lifetime_seconds, together, *quota = row
-        return cls(copies, sync_copies, tuple(sites), tuple(forbidden_sites), lifetime_seconds, together, *quota)
+        copies, sync_copies, sites, forbidden_sites, lifetime_seconds, together, *rest = row
+        return cls(copies, sync_copies, tuple(sites), tuple(forbidden_sites), lifetime_seconds, together, *rest)
 
 
 class Policies(NamedTuple):
@@ -91,6 +93,29 @@ class TrashItem(NamedTuple):
         """From what the native half says."""
         user, path, at, millis, size_bytes = row
         return cls(user, path, at, datetime.fromtimestamp(millis / 1000, UTC), size_bytes)
+
+
+class FileVersion(NamedTuple):
+    """Content of a file that was replaced and can be had back."""
+
+    at: str
+    """Where it is in the trash: `cloud.copy(at, path)` brings it back."""
+    version: int
+    size_bytes: int
+    user: str
+    """Whose it is."""
+    replaced: datetime
+    """When it was replaced, in UTC."""
+    replaced_by: str
+    until: datetime
+    """When it goes for good, in UTC."""
+
+    @classmethod
+    def of(cls, row: _native.VersionRow) -> Self:
+        """From what the native half says."""
+        at, version, size_bytes, user, replaced, replaced_by, until = row
+        dates = [datetime.fromtimestamp(millis / 1000, UTC) for millis in (replaced, until)]
+        return cls(at, version, size_bytes, user, dates[0], replaced_by, dates[1])
 
 
 class CheckedCopy(NamedTuple):

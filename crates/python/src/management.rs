@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use client::{
-    Acl, AclStatus, Client, ClientError, Policy, PolicyStatus, Principal, Profile, QuotaOf, Reason, Refusal,
-    SegmentLog, TrashItem, UserName,
+    Acl, AclStatus, Client, ClientError, FileVersion, Policy, PolicyStatus, Principal, Profile, QuotaOf, Reason,
+    Refusal, SegmentLog, TrashItem, UserName,
     file::check::{CheckResult, CheckedCopy},
     job::JobId,
 };
@@ -21,15 +21,27 @@ use crate::{
 
 /// Owner, the list in effect, whether the entry has its own, where the list comes from, and what the asking user may.
 type AclRow = (String, String, bool, Option<String>, String);
-/// Copies, synced copies, sites wanted and forbidden, seconds of life, together, most bytes and files.
-type PolicyRow =
-    (Option<u8>, Option<u8>, Vec<String>, Vec<String>, Option<u64>, Option<bool>, Option<u64>, Option<u64>);
+/// Copies, synced copies, sites wanted and forbidden, seconds of life, together, most bytes and files, seconds for
+/// which replaced content is kept.
+type PolicyRow = (
+    Option<u8>,
+    Option<u8>,
+    Vec<String>,
+    Vec<String>,
+    Option<u64>,
+    Option<bool>,
+    Option<u64>,
+    Option<u64>,
+    Option<u64>,
+);
 /// User or folder, bytes and files used, most bytes and files.
 type QuotaRow = (Option<String>, Option<String>, u64, u64, Option<u64>, Option<u64>);
 /// Stage, segment, run, attempt, node, whether the function failed, its text, and bytes that are not in it.
 type LogRow = (u32, Option<u64>, u32, u32, String, bool, String, u64);
 /// Whose, from where, where in the trash, until when in milliseconds, bytes of a file.
 type TrashRow = (String, String, String, u64, Option<u64>);
+/// Where in the trash, version, bytes, whose, when replaced in milliseconds, by whom, until when in milliseconds.
+type VersionRow = (String, u64, u64, String, u64, String, u64);
 
 /// The file of a profile, which is given by its name or its file; that which is taken where none is given.
 #[pyfunction]
@@ -136,8 +148,17 @@ pub(crate) fn set_policy<'py>(
     row: PolicyRow,
 ) -> PyResult<Bound<'py, PyAny>> {
     let path = parse(path)?;
-    let (copies, sync_copies, sites_wanted, sites_forbidden, lifetime_seconds, colocated, quota_bytes, quota_files) =
-        row;
+    let (
+        copies,
+        sync_copies,
+        sites_wanted,
+        sites_forbidden,
+        lifetime_seconds,
+        colocated,
+        quota_bytes,
+        quota_files,
+        versions_seconds,
+    ) = row;
     let policy = Policy {
         copies,
         sync_copies,
@@ -147,6 +168,7 @@ pub(crate) fn set_policy<'py>(
         colocated,
         quota_bytes,
         quota_files,
+        versions_seconds,
     };
     session.call(py, false, async move |cloud: Client| Ok(policy_rows(cloud.set_policy(&path, policy).await?)))
 }
@@ -204,6 +226,20 @@ pub(crate) fn trash<'py>(py: Python<'py>, session: &Session, all_users: bool) ->
     })
 }
 
+/// The contents that were replaced at a path.
+#[pyfunction]
+pub(crate) fn versions<'py>(py: Python<'py>, session: &Session, path: &str) -> PyResult<Bound<'py, PyAny>> {
+    let path = parse(path)?;
+    session.call(py, false, async move |cloud: Client| {
+        let row = |version: FileVersion| -> VersionRow {
+            let (at, user, by) = (version.at.to_string(), version.user.to_string(), version.replaced_by.to_string());
+            let (replaced, until) = (version.replaced_unix_millis, version.until_unix_millis);
+            (at, version.version.0, version.bytes, user, replaced, by, until)
+        };
+        Ok(cloud.versions(&path).await?.into_iter().map(row).collect::<Vec<_>>())
+    })
+}
+
 #[pyfunction]
 pub(crate) fn restore<'py>(
     py: Python<'py>,
@@ -254,6 +290,7 @@ fn policy_rows(status: PolicyStatus) -> (PolicyRow, PolicyRow, Vec<String>) {
             policy.colocated,
             policy.quota_bytes,
             policy.quota_files,
+            policy.versions_seconds,
         )
     };
     (row(status.own), row(status.effective), status.warnings)

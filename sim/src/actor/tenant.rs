@@ -333,6 +333,10 @@ impl Tenant {
             0..4 => self.draw_of_rights(env, region),
             4..7 => self.draw_removal(env, region),
             _ => {
+                // What was replaced may be found as if it had been removed, and then be the newest.
+                if env.model.attributes.trash.keeps_replaced && env.model.recovered.is_some() {
+                    return None;
+                }
                 let items = env.model.attributes.trash.newest(&self.by.user);
                 let items: Vec<_> = items.into_iter().filter(|item| env.model.attributes.knows(&item.from)).collect();
                 let item = items.get(env.rng.usize(..items.len().max(1)))?.clone();

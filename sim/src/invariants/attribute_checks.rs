@@ -2,19 +2,23 @@
 //! usage counted for quotas equals the sum of the files. (`docs/semantics.md`: wishes, trash and quotas; when the
 //! master is gone.) A check never changes anything in the cloud.
 
-// Promise 17, 30, 31.
+// Promise 17, 30, 30b, 31.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use protocol::{
     Acl, Policy, SectorPath, UserName,
+    limits::VERSIONS_KEPT_MAX,
     message::{
         access::AclStatus,
         client_master::{Entry, EntryKind, QuotaOf, QuotaStatus, TrashItem},
     },
 };
 
-use super::names::item_of;
+use super::{
+    bytes::{self, is_in_trash},
+    names::item_of,
+};
 use crate::{
     ViolationKind,
     environment::Environment,
@@ -63,9 +67,16 @@ fn narrow<T: Clone + PartialEq>(setting: &mut Setting<T>, now: Duration, value: 
     }
 }
 
-/// What is wrong with the quotas, compared with all existing files.
-pub(crate) fn check_quotas(env: &Environment, quotas: &[QuotaStatus], entries: &[Entry]) -> Option<String> {
-    let files = entries.iter().filter_map(|entry| match &entry.kind {
+/// What is wrong with the quotas, compared with all existing files but replaced content.
+pub(crate) fn check_quotas(
+    env: &Environment,
+    quotas: &[QuotaStatus],
+    items: &[TrashItem],
+    entries: &[Entry],
+) -> Option<String> {
+    let is_replaced = |at: &SectorPath| is_in_trash(at) && !items.iter().any(|item| at.is_within(&item.at));
+    let counted = entries.iter().filter(|entry| !is_replaced(&entry.path));
+    let files = counted.filter_map(|entry| match &entry.kind {
         EntryKind::File(content) => Some((&entry.path, &entry.owner, content.bytes)),
         EntryKind::Folder => None,
     });
@@ -137,7 +148,12 @@ pub(crate) fn check_trash(env: &Environment, items: &[TrashItem], entries: &[Ent
     if let Some(missing) = bin.certain().find(|item| !is_there(item)) {
         return Some(format!("what was removed from {} is not in the trash: {missing:?}", missing.from));
     }
-    let stray = found.iter().find(|(user, from, content)| !bin.could_have(user, from, *content));
+    let was_replaced = |from: &SectorPath, content: ContentId| {
+        bin.keeps_replaced && env.model.has_lost_journal() && bytes::may_have_been(env, from, content)
+    };
+    let stray = found
+        .iter()
+        .find(|(user, from, content)| !bin.could_have(user, from, *content) && !was_replaced(from, *content));
     // After a lost journal, an entry may be found where an unknown removal had put it.
     if let Some((user, from, content)) = stray {
         return Some(format!("{user} never removed {content:?} from {from}, and it is in the trash"));
@@ -147,6 +163,24 @@ pub(crate) fn check_trash(env: &Environment, items: &[TrashItem], entries: &[Ent
         file_at(at).and_then(|entry| item_of(&env.model.contents, entry)) == Some(Item::File(*content))
     };
     bin.purged().iter().find(is_back).map(|(at, content)| format!("{content:?} was removed, and is at {at} again"))
+}
+
+/// Each content that a write has certainly replaced at a path of which all writes are known can be had back.
+pub(crate) fn check_replaced(env: &Environment, entries: &[Entry]) -> Option<String> {
+    if !env.model.attributes.trash.must_keep_replaced() || env.model.has_lost_journal() {
+        return None;
+    }
+    env.model.registers.iter().find_map(|register| {
+        let is_there = |entry: &&Entry| {
+            entry.path == register.path || bytes::origin_of(&entry.path).as_ref() == Some(&register.path)
+        };
+        let found: Vec<_> = entries.iter().filter(is_there).collect();
+        let has = |content| found.iter().any(|entry| item_of(&env.model.contents, entry) == Some(Item::File(content)));
+        let written: Vec<_> =
+            register.certain().filter(|content| !env.model.contents.get(*content).bytes.is_empty()).collect();
+        let missing = written.iter().find(|content| written.len() <= VERSIONS_KEPT_MAX && !has(**content))?;
+        Some(format!("{missing:?} was written to {}, and is neither there nor in the trash: {found:?}", register.path))
+    })
 }
 
 /// A new file was published, at some moment since `since`, by a user who certainly might keep none.
@@ -167,7 +201,7 @@ pub(crate) fn check_let_through(env: &mut Environment, user: &UserName, at: &Sec
 pub(crate) fn check_stray(env: &mut Environment, entries: &[Entry], since: Duration) {
     for entry in entries {
         if let EntryKind::File(content) = &entry.kind
-            && !super::bytes::check_seen(env, &entry.path, Some(content.digest), since)
+            && !bytes::check_seen(env, &entry.path, Some(content.digest), since)
         {
             return;
         }

@@ -81,24 +81,33 @@ fn may_be(env: &Environment, path: &SectorPath, content: Option<ContentId>, sinc
     }
 }
 
-/// Whether anybody ever began to write this there, or it was removed from a place where it may have been.
+/// Whether anybody ever began to write this there, or it was removed or replaced where it may have been.
 fn was_written(env: &Environment, path: &SectorPath, content: ContentId) -> bool {
-    let was_begun = |path: &SectorPath| env.model.attempted.iter().any(|(at, what)| at == path && *what == content);
-    let may_have_been = |origin: &SectorPath| {
-        let recovered = env.model.recovered.as_ref();
-        let mut seen = env.model.regions.iter().flat_map(Region::ever_seen);
-        was_begun(origin)
-            || recovered.is_some_and(|recovered| recovered.could_be(origin, Some(content)))
-            || seen.any(|(at, what)| at == origin && what == content)
-    };
-    was_begun(path) || origin_of(path).is_some_and(|origin| may_have_been(&origin))
+    was_begun(env, path, content) || origin_of(path).is_some_and(|origin| may_have_been(env, &origin, content))
+}
+
+/// Whether a path may ever have had this content.
+pub(crate) fn may_have_been(env: &Environment, path: &SectorPath, content: ContentId) -> bool {
+    let recovered = env.model.recovered.as_ref();
+    let mut seen = env.model.regions.iter().flat_map(Region::ever_seen);
+    was_begun(env, path, content)
+        || recovered.is_some_and(|recovered| recovered.could_be(path, Some(content)))
+        || seen.any(|(at, what)| at == path && what == content)
+}
+
+fn was_begun(env: &Environment, path: &SectorPath, content: ContentId) -> bool {
+    env.model.attempted.iter().any(|(at, what)| at == path && *what == content)
 }
 
 /// Former path of an entry in the trash: the part after its owner and the time.
-fn origin_of(path: &SectorPath) -> Option<SectorPath> {
+pub(crate) fn origin_of(path: &SectorPath) -> Option<SectorPath> {
     let (_, below) = path.as_str().strip_prefix(TRASH)?.split_once('/')?;
     let (_, origin) = below.split_once('/')?;
     SectorPath::parse(&format!("/{origin}")).ok()
+}
+
+pub(crate) fn is_in_trash(path: &SectorPath) -> bool {
+    path.as_str().starts_with(TRASH)
 }
 
 /// Entries in the trash lie below it.

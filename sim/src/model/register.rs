@@ -88,6 +88,11 @@ impl Register {
         self.writes.iter().filter(|write| !write.is_void).map(|write| write.content)
     }
 
+    /// The contents of all commits that were answered with success.
+    pub(crate) fn certain(&self) -> impl Iterator<Item = ContentId> {
+        self.successes().map(|(write, _)| write.content)
+    }
+
     fn successes(&self) -> impl Iterator<Item = (&Write, Duration)> {
         self.writes.iter().filter_map(|write| write.answered.map(|answered| (write, answered)))
     }

@@ -12,6 +12,8 @@ use super::ContentId;
 pub(crate) struct TrashModel {
     /// Whether removed entries are kept for days, unless nodes are nearly full.
     pub(crate) lasts: bool,
+    /// Whether replaced contents are kept too. After the loss of a journal they may be found as if they had been removed.
+    pub(crate) keeps_replaced: bool,
     /// Whether anything is kept at all.
     pub(crate) is_there: bool,
     items: Vec<TrashedFile>,
@@ -19,6 +21,8 @@ pub(crate) struct TrashModel {
     ever: Vec<TrashedFile>,
     /// How many nodes may have no room now: removed entries may go sooner.
     scarce: u32,
+    /// Whether that was ever so.
+    was_scarce: bool,
     /// How far the wall clock was ahead, and behind: by its time, days have passed.
     clock_millis: (i64, i64),
     /// Entries that must not come back to their paths after the journal was lost.
@@ -101,7 +105,7 @@ impl TrashModel {
     /// A node has no room from now on, or has it again.
     pub(crate) fn set_scarce(&mut self, is_scarce: bool) {
         if is_scarce {
-            self.scarce += 1;
+            (self.scarce, self.was_scarce) = (self.scarce + 1, true);
             self.items.iter_mut().for_each(|item| item.is_certain = false);
         } else {
             self.scarce = self.scarce.saturating_sub(1);
@@ -145,10 +149,21 @@ impl TrashModel {
         self.lasts && !self.is_long()
     }
 
+    /// Whether what was replaced is kept until the end of the run.
+    pub(crate) fn must_keep_replaced(&self) -> bool {
+        self.keeps_replaced && !self.was_scarce && self.clock_span_millis() < VERSIONS_MILLIS
+    }
+
     fn is_long(&self) -> bool {
-        self.clock_millis.1 - self.clock_millis.0 > LONG_MILLIS
+        self.clock_span_millis() > LONG_MILLIS
+    }
+
+    fn clock_span_millis(&self) -> i64 {
+        self.clock_millis.1 - self.clock_millis.0
     }
 }
 
+/// Less than the time for which replaced content is kept.
+const VERSIONS_MILLIS: i64 = 86_400_000 / 2;
 /// Less than the time for which entries are kept.
 const LONG_MILLIS: i64 = 6 * 86_400_000;

@@ -5,8 +5,8 @@ use protocol::{
     JobId, Policy, SectorPath, UserName,
     message::{
         client_master::{
-            Entry, EntryKind, EntryStatus, Health, JobRecord, JobState, ListPage, NodeStatus, OpenLease, PolicyStatus,
-            QuotaStatus, TrashItem, Usage,
+            Entry, EntryKind, EntryStatus, FileVersion, Health, JobRecord, JobState, ListPage, NodeStatus, OpenLease,
+            PolicyStatus, QuotaStatus, TrashItem, Usage,
         },
         history::{JobHistory, JobLogs},
         request::{
@@ -14,6 +14,7 @@ use protocol::{
             GetHistoryRequest, GetLogsRequest, HealthRequest, JobRequest, JobsRequest, LeasesRequest, ListRequest,
             MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest,
             RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TrashRequest, UsageRequest,
+            VersionsRequest,
         },
     },
 };
@@ -114,6 +115,19 @@ impl Client {
                 return Ok(items);
             }
         }
+    }
+
+    /// The contents that were replaced at a path and can be had back, oldest first: one's own, and for administrators
+    /// all. Each is a file of the trash, which [`restore`](Self::restore) and [`copy`](Self::copy) take.
+    ///
+    /// # Errors
+    /// `NotFound` if nothing is at `path`, and nothing of it was replaced.
+    pub async fn versions(&self, path: &SectorPath) -> Result<Vec<FileVersion>, ClientError> {
+        let versions = self.ask(VersionsRequest(path.clone())).await?;
+        if versions.is_empty() {
+            self.stat(path).await?;
+        }
+        Ok(versions)
     }
 
     /// Restores something from the trash, to where it was or to `to`. It is named by where it was (of several, the

@@ -183,7 +183,7 @@ pub static MASTER_TRASH_ENTRIES: Metric = Metric {
     kind: Gauge,
     unit: None,
     labels: &[],
-    help: "Removed entries that can be restored.",
+    help: "Entries of the trash: removed, or replaced.",
     roles: &[Master],
 };
 

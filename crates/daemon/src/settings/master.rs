@@ -59,6 +59,9 @@ settings! {
         /// Seconds that removed files stay in the trash and can be restored; 0 to 31536000. 0: there is no trash. A
         /// week, since users who miss something have often been away for days.
         trash_seconds: u64 = default(604_800),
+        /// Seconds that replaced content can be had back (`sector versions`), unless a policy says otherwise; 0 to
+        /// 31536000. 0: it is gone at once. A day, since most mistakes show soon.
+        versions_seconds: u64 = default(86_400),
         /// Seconds that files below `/memory` stay after they were written, unless a policy says otherwise; 1 to
         /// 31536000. A day, since memory is short and its files are meant to be read soon.
         memory_lifetime_seconds: u64 = default(86_400),
@@ -85,6 +88,11 @@ impl MasterSettings {
     /// How long removed files can be restored.
     pub fn trash(&self) -> Duration {
         Duration::from_secs(self.trash_seconds)
+    }
+
+    /// How long replaced content can be had back.
+    pub fn versions(&self) -> Duration {
+        Duration::from_secs(self.versions_seconds)
     }
 
     /// How long files stay in memory.
@@ -114,6 +122,7 @@ impl Settings for MasterSettings {
         check_range(&["node_lost_after_seconds"], self.node_lost_after_seconds, 2, 3_600)?;
         check_range(&["replicate_after_seconds"], self.replicate_after_seconds, 0, 86_400)?;
         check_range(&["trash_seconds"], self.trash_seconds, 0, 31_536_000)?;
+        check_range(&["versions_seconds"], self.versions_seconds, 0, limits::VERSIONS_SECONDS_MAX)?;
         check_range(&["memory_lifetime_seconds"], self.memory_lifetime_seconds, 1, 31_536_000)?;
         check_range(&["rebuild_wait_seconds"], self.rebuild_wait_seconds, 0, 604_800)?;
         check_range(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;

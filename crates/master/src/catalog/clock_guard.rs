@@ -144,24 +144,6 @@ impl ClockGuard {
         later.fold(dated, |date, jump| date.saturating_add(jump.ahead_millis))
     }
 
-    /// The last recorded date up to which every [current date](Self::to_current_date) is at most this one. Within
-    /// [`DATED_SINCE_MAX`] after a jump it is earlier by the jump, so that nothing ends early.
-    pub(crate) fn to_recorded_date(&self, todays: u64) -> u64 {
-        let mut jumps: Vec<_> = self.jumps.iter().collect();
-        jumps.sort_by_key(|jump| jump.before_unix_millis);
-        let mut shift = jumps.iter().fold(0, |sum: u64, jump| sum.saturating_add(jump.ahead_millis));
-        let mut reached = 0;
-        for jump in jumps {
-            let last = todays.saturating_sub(shift);
-            if last < jump.before_unix_millis {
-                return last.max(reached);
-            }
-            reached = jump.before_unix_millis;
-            shift = shift.saturating_sub(jump.ahead_millis);
-        }
-        todays
-    }
-
     /// Sets the machine on which the master runs.
     pub(crate) fn set_machine(&mut self, machine: Option<u128>) {
         self.machine = machine;
@@ -378,27 +360,3 @@ const DATED_SINCE_MAX: Duration = STEP_MAX;
 const VERSION_AHEAD_MAX_MILLIS: u64 = 60 * 60 * 1_000;
 /// Jumps that are remembered; beyond this number the oldest are merged.
 const JUMPS_MAX: usize = 16;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_recorded_date_is_the_last_up_to_which_nothing_has_a_later_current_one() {
-        for seed in 0..300 {
-            let mut rng = fastrand::Rng::with_seed(seed);
-            let jump =
-                |rng: &mut fastrand::Rng| Jump { before_unix_millis: rng.u64(10..60), ahead_millis: rng.u64(0..30) };
-            // In any order: the clock comes back, too. One by nothing stands for versions that are ahead.
-            let jumps = (0..rng.usize(0..4)).map(|_| jump(&mut rng)).collect();
-            let guard = ClockGuard { jumps, ..ClockGuard::default() };
-            for todays in 0..200 {
-                let recorded = guard.to_recorded_date(todays);
-                let is_past = |date| guard.to_current_date(date) <= todays;
-                let told = format!("seed {seed}, {todays}: {recorded} with {:?}", guard.jumps);
-                assert!(recorded == 0 || (0..=recorded).all(is_past), "{told}");
-                assert!(!is_past(recorded + 1), "{told}");
-            }
-        }
-    }
-}

@@ -17,14 +17,12 @@ impl Catalog {
     /// Whether something is to be removed by time now.
     pub(crate) fn has_ended(&self, now: Now) -> bool {
         self.clock.limit(now).is_some_and(|limit| self.lifetimes.has_ended(limit))
-            || self.trash.has_ended(self.trash_limit(now))
+            || self.trash.ends.has_ended(self.trash_limit(now))
     }
 
     /// When something is next removed by time, in milliseconds since the Unix epoch.
     pub(crate) fn next_end(&self) -> Option<u64> {
-        let kept = u64::try_from(self.config.trash.as_millis()).unwrap_or(u64::MAX);
-        let trashed = self.trash.oldest().map(|removed| self.clock.to_current_date(removed).saturating_add(kept));
-        trashed.into_iter().chain(self.lifetimes.next_end()).min()
+        self.trash.ends.next_end().into_iter().chain(self.lifetimes.next_end()).min()
     }
 
     /// Takes the next file that has expired, if there is any, and removes it as its owner would with `rm`. Nothing

@@ -17,8 +17,7 @@ impl Catalog {
     /// Whether a file in memory belongs to a job's unfinished output, or to its journal. Its life begins when the
     /// output is put in place.
     pub(crate) fn is_unfinished_job_output(&self, file: FileId) -> bool {
-        let path = self.names.path(file).filter(SectorPath::is_in_memory);
-        path.is_some_and(|path| path.components().any(|name| name.starts_with(JOB_FOLDER_PREFIX)))
+        self.names.path(file).is_some_and(|path| path.is_in_memory() && is_in_job_folder(&path))
     }
 
     /// The policy for files in memory that have no other: one copy, since a second would cost twice the memory.
@@ -35,6 +34,11 @@ impl Catalog {
 /// Whether a path is the folder itself or lies below it.
 pub(crate) fn is_memory_path(path: &SectorPath) -> bool {
     path.components().next() == Some(MEMORY_FOLDER)
+}
+
+/// Whether a path lies in a folder in which the driver of a job keeps unfinished output.
+pub(super) fn is_in_job_folder(path: &SectorPath) -> bool {
+    path.components().any(|name| name.starts_with(JOB_FOLDER_PREFIX))
 }
 
 /// Refuses a file that would take the place of the folder.

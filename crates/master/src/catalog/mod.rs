@@ -22,10 +22,10 @@ pub(crate) mod trash_table;
 pub(crate) mod usage_accounting;
 
 use clock_guard::ClockGuard;
-use expiry_queue::Lifetimes;
+use expiry_queue::ExpiryQueue;
 use namespace::{Namespace, change::NamespaceChange};
 use policy_table::Policies;
-use protocol::{FileId, Now, Refusal, SectorPath, UserName, Version, acl::Acl};
+use protocol::{FileId, Now, Refusal, SectorPath, UserName, Version, acl::Acl, limits};
 use quota_table::Quotas;
 use store::RowChange;
 use trash_table::Trash;
@@ -44,7 +44,10 @@ pub(crate) struct Catalog {
     policies: Policies,
     trash: Trash,
     quotas: Quotas,
-    lifetimes: Lifetimes,
+    lifetimes: ExpiryQueue,
+    /// Most replaced contents that are kept: [`VERSIONS_IN_ALL_MAX`](protocol::limits::VERSIONS_IN_ALL_MAX), fewer in
+    /// tests.
+    pub(crate) versions_max: usize,
     clock: ClockGuard,
     /// Whether the names are being rebuilt: then a folder's list may be older than its last change.
     is_rebuilding: bool,
@@ -59,9 +62,12 @@ impl Catalog {
         clock: ClockGuard,
         is_rebuilding: bool,
     ) -> Self {
-        let lifetimes = Lifetimes::default();
-        let mut catalog = Self { config, names, policies, trash, quotas, lifetimes, clock, is_rebuilding };
+        let lifetimes = ExpiryQueue::default();
+        let versions_max = limits::VERSIONS_IN_ALL_MAX;
+        let mut catalog =
+            Self { config, names, policies, trash, quotas, lifetimes, versions_max, clock, is_rebuilding };
         catalog.recount_usage();
+        catalog.trash.entries().collect::<Vec<_>>().into_iter().for_each(|id| catalog.note_trash_end(id));
         catalog
     }
 

@@ -15,7 +15,7 @@ use crate::catalog::{
     Catalog,
     namespace::{ROOT, change::NamespaceChange},
     policy_table::EffectivePolicy,
-    quota_table::StorageUsage,
+    quota_table::{QuotaLimits, StorageUsage},
 };
 
 impl Catalog {
@@ -153,6 +153,7 @@ impl Catalog {
         let copies = effective.copies.unwrap_or(self.config.copies);
         effective.copies = Some(copies);
         effective.sync_copies = Some(effective.sync_copies.unwrap_or(self.config.sync_copies).min(copies));
+        effective.versions_seconds = Some(effective.versions_seconds.unwrap_or(self.config.versions.as_secs()));
         (effective.quota_bytes, effective.quota_files) = (own.quota_bytes, own.quota_files);
         ClientReply::Policy(PolicyStatus { own, effective, warnings })
     }
@@ -170,11 +171,9 @@ impl Catalog {
     }
 
     fn quota_warning(&self, id: FileId) -> Option<String> {
-        let (used, policy) = (self.quotas.folder(id)?, self.policies.get(id)?);
-        let is_over = policy.quota_bytes.is_some_and(|most| used.bytes > most)
-            || policy.quota_files.is_some_and(|most| used.files > most);
+        let (used, policy) = (self.folder_usage_that_stays(id)?, self.policies.get(id)?);
         let path = self.names.path(id)?;
-        is_over.then(|| {
+        QuotaLimits::of_folder(policy).is_below(used).then(|| {
             format!(
                 "`{path}` holds {} bytes in {} files already, more than its quota; nothing can be added to it",
                 used.bytes, used.files

@@ -101,6 +101,7 @@ impl EffectivePolicy {
         policy.copies = policy.copies.or(own.copies);
         policy.sync_copies = policy.sync_copies.or(own.sync_copies);
         policy.lifetime_seconds = policy.lifetime_seconds.or(own.lifetime_seconds);
+        policy.versions_seconds = policy.versions_seconds.or(own.versions_seconds);
         if policy.colocated.is_none() {
             policy.colocated = own.colocated;
             self.colocated_folder = own.colocated.filter(|together| *together).map(|_| id);

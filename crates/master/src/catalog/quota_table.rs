@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    FileId, SectorPath, UserName,
+    FileId, Policy, SectorPath, UserName,
     message::client_master::{QuotaOf, QuotaStatus},
 };
 use serde::{Deserialize, Serialize};
@@ -159,6 +159,16 @@ impl Quotas {
 }
 
 impl QuotaLimits {
+    /// What a folder's policy says.
+    pub(super) fn of_folder(policy: &Policy) -> Self {
+        Self { bytes: policy.quota_bytes, files: policy.quota_files }
+    }
+
+    /// Whether more is kept than this.
+    pub(super) fn is_below(self, used: StorageUsage) -> bool {
+        self.bytes.is_some_and(|most| used.bytes > most) || self.files.is_some_and(|most| used.files > most)
+    }
+
     /// Describes the excess, if there is any.
     pub(super) fn exceeded(self, used: StorageUsage, more: StorageUsage) -> Option<String> {
         let too_much = |most: Option<u64>, used: u64, more: u64| {

@@ -1,7 +1,8 @@
 //! How much users and folders may keep. Serves uploads, renames, restoring, and `quota`. Users' files are always
-//! counted, folders' only if they have a quota. Each change of names updates the counts (`usage_accounting`), so a
-//! check costs nothing. A file counts for its owner wherever it lies, the trash included, and for its present folders.
-//! It never frees anything: a user over quota keeps everything and adds nothing, and administrators are no exception.
+//! counted, folders' only if they have a quota, with each change of names (`usage_accounting`). A file counts for its
+//! owner wherever it lies, the trash included, and for its present folders. Replaced content has only what a quota
+//! leaves, and is not counted (`trash/replaced.rs`). A user over quota keeps everything and adds nothing, administrators
+//! too. It never frees anything.
 
 use protocol::{
     FileId, Reason, Refusal, SectorPath, UserName, limits,
@@ -98,7 +99,7 @@ impl Catalog {
             files: if more.files > 0 { more.files.saturating_add(promised.files) } else { 0 },
         };
         if let Some(most) = self.quotas.of_users.get(owner) {
-            let used = self.quotas.used.get(owner).copied().unwrap_or_default();
+            let used = self.user_usage_that_stays(owner);
             if let Some(why) = most.exceeded(used, with(open.promised(owner))) {
                 return Some(format!("{owner} {why} with `{path}` and all that is being written"));
             }
@@ -106,8 +107,8 @@ impl Catalog {
         let folder = self.folder_of(path)?;
         let itself = self.quotas.folders.contains_key(&folder).then_some(folder);
         itself.into_iter().chain(self.quota_folders_above(folder)).find_map(|counted| {
-            let (used, policy) = (self.quotas.folder(counted)?, self.policies.get(counted)?);
-            let most = QuotaLimits { bytes: policy.quota_bytes, files: policy.quota_files };
+            let (used, policy) = (self.folder_usage_that_stays(counted)?, self.policies.get(counted)?);
+            let most = QuotaLimits::of_folder(policy);
             let counted = self.names.path(counted)?;
             let why = most.exceeded(used, with(open.promised_below(&counted)))?;
             Some(format!("the folder `{counted}` {why} with `{path}` and all that is being written"))
@@ -130,10 +131,9 @@ impl Catalog {
     ) -> Result<(), Refusal> {
         let itself = self.quotas.folders.contains_key(&folder).then_some(folder);
         for counted in itself.into_iter().chain(self.quota_folders_above(folder)) {
-            let (Some(used), Some(policy)) = (self.quotas.folder(counted), self.policies.get(counted)) else {
-                continue;
-            };
-            let most = QuotaLimits { bytes: policy.quota_bytes, files: policy.quota_files };
+            let used = self.folder_usage_that_stays(counted);
+            let Some((used, policy)) = used.zip(self.policies.get(counted)) else { continue };
+            let most = QuotaLimits::of_folder(policy);
             if !already.contains(&counted)
                 && let Some(why) = most.exceeded(used, more)
             {
@@ -207,7 +207,7 @@ impl Catalog {
         more: StorageUsage,
     ) -> Result<(), Refusal> {
         let Some(most) = self.quotas.of_users.get(owner) else { return Ok(()) };
-        let used = self.quotas.used.get(owner).copied().unwrap_or_default();
+        let used = self.user_usage_that_stays(owner);
         let Some(why) = most.exceeded(used, more) else { return Ok(()) };
         let message = format!(
             "{owner} {why} with `{path}`; remove files and empty the trash (`sector trash empty`), or ask an \
@@ -216,16 +216,27 @@ impl Catalog {
         Err(Refusal::new(Reason::QuotaExceeded, message))
     }
 
+    /// What a user keeps and would keep if more was needed: all but replaced content.
+    pub(super) fn user_usage_that_stays(&self, user: &UserName) -> StorageUsage {
+        self.quotas.used.get(user).copied().unwrap_or_default().beyond(self.trash.replaced_usage(user))
+    }
+
+    /// The same of a folder with a quota. The trash is below no folder but the root.
+    pub(super) fn folder_usage_that_stays(&self, id: FileId) -> Option<StorageUsage> {
+        let used = self.quotas.folder(id)?;
+        Some(if id == ROOT { used.beyond(self.trash.whole_replaced_usage()) } else { used })
+    }
+
     fn quota_of_user(&self, user: &UserName) -> QuotaStatus {
-        let used = self.quotas.used.get(user).copied().unwrap_or_default();
+        let used = self.user_usage_that_stays(user);
         let most = self.quotas.of_users.get(user).copied().unwrap_or_default();
         most.status(QuotaOf::User(user.clone()), used)
     }
 
     fn quota_of_folder(&self, by: &UserRights, id: FileId) -> Option<QuotaStatus> {
         let is_shown = by.admin || (id != ROOT && self.names.owner(id) == Some(&by.user));
-        let (path, used, policy) = (self.names.path(id)?, self.quotas.folder(id)?, self.policies.get(id)?);
-        let most = QuotaLimits { bytes: policy.quota_bytes, files: policy.quota_files };
+        let (path, used) = (self.names.path(id)?, self.folder_usage_that_stays(id)?);
+        let most = QuotaLimits::of_folder(self.policies.get(id)?);
         is_shown.then(|| most.status(QuotaOf::Folder(path), used))
     }
 }

@@ -6,8 +6,8 @@ use store::RowChange;
 
 use super::{
     Catalog,
-    expiry_queue::Lifetimes,
-    namespace::{Namespace, change::NamespaceChange},
+    expiry_queue::ExpiryQueue,
+    namespace::{Namespace, change::NamespaceChange, parse_file_key},
 };
 use crate::{
     actions::{POLICIES_TABLE, QUOTAS_TABLE, StoredRow, TRASH_TABLE},
@@ -28,7 +28,7 @@ impl Catalog {
         change.rows.extend(self.policies.clear());
         change.rows.extend(self.trash.clear());
         change.rows.extend(self.quotas.clear());
-        self.lifetimes = Lifetimes::default();
+        self.lifetimes = ExpiryQueue::default();
         change
     }
 
@@ -36,7 +36,11 @@ impl Catalog {
     pub(crate) fn load_row(&mut self, row: &StoredRow) -> Option<Result<(), MasterError>> {
         match row.table {
             POLICIES_TABLE => Some(self.policies.load(row)),
-            TRASH_TABLE => Some(self.trash.load(row)),
+            TRASH_TABLE => {
+                let loaded = self.trash.load(row);
+                parse_file_key(&row.key).into_iter().for_each(|id| self.note_trash_end(id));
+                Some(loaded)
+            }
             QUOTAS_TABLE => Some(self.quotas.load(row)),
             _ => None,
         }

@@ -65,6 +65,9 @@ fn seen(catalog: &Catalog) -> Vec<String> {
     all.extend(catalog.names().list(&"/.trash".parse().unwrap(), true, None).map(|page| page.0).unwrap_or_default());
     let told = |reply: Result<ClientReply, Refusal>| format!("{reply:?}");
     let mut lines = vec![told(catalog.trash_list(&admin, true, None)), told(Ok(catalog.quota_list(&admin, None)))];
+    for entry in &all {
+        lines.push(format!("{:?}", catalog.versions(&admin, &entry.path)));
+    }
     for entry in all {
         lines.push(format!("{entry:?} {:?}", catalog.names().usage(entry.id)));
         lines.push(told(catalog.policy(&entry.path)));
@@ -87,6 +90,10 @@ fn a_path(rng: &mut Rng) -> SectorPath {
 fn change(catalog: &mut Catalog, rng: &mut Rng, now: Now, slice: u128) -> Result<Vec<RowChange>, Refusal> {
     let (at, to, by) = (a_path(rng), a_path(rng), user(["ann", "bob", "admin"][rng.usize(..3)]));
     let rows = |change: NamespaceChange| change.rows;
+    let kept = |catalog: &mut Catalog, old, mut change: NamespaceChange| {
+        catalog.keep_replaced(now, &by.user, old, &mut change);
+        change.rows
+    };
     let found = |catalog: &Catalog| catalog.names().get(&at);
     match rng.u32(..12) {
         0 => catalog.make_folder(now, &at, true, &by.user).map(rows),
@@ -100,9 +107,14 @@ fn change(catalog: &mut Catalog, rng: &mut Rng, now: Now, slice: u128) -> Result
                 copies: 0,
                 user: BTreeMap::new(),
             };
-            catalog.put_entry(now, &at, true, &by.user, content, now.unix_millis).map(rows)
+            let old = catalog.content_to_keep(&at);
+            let change = catalog.put_entry(now, &at, true, &by.user, content, now.unix_millis);
+            change.map(|change| kept(catalog, old, change))
         }
-        4 => catalog.move_entry(&at, &to).map(rows),
+        4 => {
+            let old = catalog.content_to_keep(&to);
+            catalog.move_entry(&at, &to).map(|change| kept(catalog, old, change))
+        }
         5 | 6 => found(catalog).and_then(|id| catalog.discard(now, id, &at, rng.bool(), rng.bool())).map(rows),
         7 => catalog.restore(now, &user("admin"), &at, None).map(rows),
         8 => {
@@ -110,6 +122,7 @@ fn change(catalog: &mut Catalog, rng: &mut Rng, now: Now, slice: u128) -> Result
                 copies: Some(rng.u8(1..4)),
                 lifetime_seconds: rng.bool().then_some(rng.u64(1..100)),
                 quota_files: rng.bool().then_some(50),
+                versions_seconds: rng.bool().then_some(rng.u64(..100)),
                 ..Policy::default()
             };
             let is_file = found(catalog).is_ok_and(|id| !catalog.names().is_folder(id));

@@ -76,7 +76,9 @@ impl Catalog {
             let message = format!("an input (slice {slice}) was changed while the job read it; run the job again");
             Refusal::new(Reason::VersionChanged { current: None }, message)
         };
-        let id = self.names.file_of_slice(slice).filter(|_| !self.names.is_pending_removal(slice)).ok_or_else(gone)?;
+        // What was replaced can be had back, but a job reads only what stands at its path.
+        let is_gone = |id: &FileId| self.names.is_pending_removal(slice) || self.trash.replaced(*id).is_some();
+        let id = self.names.file_of_slice(slice).filter(|id| !is_gone(id)).ok_or_else(gone)?;
         let path = self.names.path(id).filter(|path| !is_hidden_from(by, path)).ok_or_else(gone)?;
         self.check_rights_at(by, &path, Rights::READ.and(Rights::RUN))
     }

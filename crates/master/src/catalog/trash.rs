@@ -1,8 +1,9 @@
 //! Removed entries that can still be restored. Serves `rm`, `trash`, and expired files. A removal is a rename to
 //! `/.trash/OWNER/UNIX-MILLIS/` plus the entry's own path; after a while it becomes final (`lifetimes` says when). A
-//! table by [`FileId`] records each entry's former place and the replication policy of its folders. Users see and
-//! restore their own entries, administrators all; an entry is never created there directly.
+//! table by [`FileId`] records each entry's former place and the replication policy of its folders. Replaced content
+//! goes there too ([`replaced`]). Users see and restore their own, administrators all; an entry is never written there.
 
+pub(crate) mod replaced;
 mod trash_access;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -50,41 +51,79 @@ impl Catalog {
         };
         let owner = self.names.owner(id).ok_or_else(|| not_found_refusal(path))?.clone();
         let folder = self.names.parent(id).unwrap_or(ROOT);
-        let inherited =
-            Policy { lifetime_seconds: None, colocated: None, ..self.effective_policy(folder).into_policy() };
+        let inherited = self.inherited_in_trash(folder);
         let at = self.place_in_trash(now, &owner, path).ok_or_else(too_long)?;
         if !self.names.fits_below(id, path, &at) {
             return Err(too_long());
         }
         let mut change = self.move_with_folders(path, &at, |catalog| catalog.make_trash_folders(now, &owner, &at))?;
         let removed_unix_millis = self.clock.date(now);
-        let item = Trashed { user: owner, from: path.clone(), removed_unix_millis, inherited };
-        change.rows.push(self.trash.add(id, item));
+        let item = Trashed { user: owner, from: path.clone(), removed_unix_millis, inherited, replaced: None };
+        change.rows.push(self.add_trashed(id, item));
         Ok(change)
     }
 
-    /// Moves an entry once `make` has made the folders that it needs. Where the move is refused, nothing stays made.
+    /// The policy of a folder for what goes from it to the trash: as much as matters there.
+    fn inherited_in_trash(&self, folder: FileId) -> Policy {
+        let policy = self.effective_policy(folder).into_policy();
+        Policy { lifetime_seconds: None, colocated: None, versions_seconds: None, ..policy }
+    }
+
+    /// Notes that an entry lies in the trash now; returns its row.
+    fn add_trashed(&mut self, id: FileId, item: Trashed) -> RowChange {
+        let end = self.end_in_trash(&item);
+        self.trash.add(id, item, end)
+    }
+
+    /// When an entry of the trash goes for good, in milliseconds since the Unix epoch.
+    fn end_in_trash(&self, item: &Trashed) -> u64 {
+        if item.removed_unix_millis == 0 {
+            return 0;
+        }
+        let kept = match &item.replaced {
+            Some(replaced) => replaced.kept_seconds.saturating_mul(1_000),
+            None => u64::try_from(self.config.trash.as_millis()).unwrap_or(u64::MAX),
+        };
+        self.clock.to_current_date(item.removed_unix_millis).saturating_add(kept)
+    }
+
+    /// Notes when an entry of the trash goes for good: it was loaded, or its end was put off.
+    pub(crate) fn note_trash_end(&mut self, id: FileId) {
+        if let Some(end) = self.trash.items.get(&id).map(|item| self.end_in_trash(item)) {
+            self.trash.ends.set(id, end);
+        }
+    }
+
+    /// Moves an entry once `make` has made the folders that it needs.
     fn move_with_folders(
         &mut self,
         from: &SectorPath,
         to: &SectorPath,
         make: impl FnOnce(&mut Self) -> Result<Vec<RowChange>, Refusal>,
     ) -> Result<NamespaceChange, Refusal> {
+        self.with_folders(to, |catalog| {
+            let mut rows = make(catalog)?;
+            let mut change = catalog.move_entry(from, to)?;
+            rows.append(&mut change.rows);
+            Ok(NamespaceChange { rows, ..change })
+        })
+    }
+
+    /// Makes an entry at `to` with the folders that it needs. Where that is refused, nothing stays made.
+    fn with_folders(
+        &mut self,
+        to: &SectorPath,
+        make: impl FnOnce(&mut Self) -> Result<NamespaceChange, Refusal>,
+    ) -> Result<NamespaceChange, Refusal> {
         let first_made = std::iter::successors(to.parent(), SectorPath::parent)
             .take_while(|folder| self.names.find(folder).is_none())
             .last();
-        let moved = make(self).and_then(|rows| Ok((rows, self.move_entry(from, to)?)));
-        match moved {
-            Ok((mut rows, mut change)) => {
-                rows.append(&mut change.rows);
-                Ok(NamespaceChange { rows, ..change })
-            }
-            Err(refusal) => {
-                // In memory alone, so that nothing of it remains: none of these rows is ever saved.
-                first_made.map(|made| self.names.remove(&made, true));
-                Err(refusal)
-            }
+        let made = make(self);
+        if made.is_err() {
+            // In memory alone, so that nothing of it remains: none of these rows is ever saved.
+            first_made.map(|made| self.names.remove(&made, true));
         }
+        made
     }
 
     /// Restores an entry.
@@ -99,6 +138,7 @@ impl Catalog {
         let at = self.names.path(id).ok_or_else(|| not_found_refusal(path))?;
         self.check_need(by, Need::On(&at, Rights::WRITE))?;
         let to = to.unwrap_or(from);
+        self.check_restored_quota(id, &to)?;
         let mut change = self.put_back(now, by, id, &at, &to)?;
         change.rows.extend(self.trash.forget(id));
         change.rows.extend(self.prune(&at));
@@ -108,16 +148,28 @@ impl Catalog {
     /// Gives up restorable entries.
     pub(crate) fn empty_trash(&mut self, by: &UserRights, all_users: bool) -> Result<Vec<RowChange>, Refusal> {
         check_all_users(by, all_users)?;
-        let keys = if all_users { Some(&self.trash.by_time) } else { self.trash.by_user.get(&by.user) };
-        let items: Vec<_> = keys.into_iter().flatten().map(|key| key.file).collect();
+        let user = if all_users { None } else { Some(&by.user) };
+        let keys = [&self.trash.removed, &self.trash.replaced].into_iter().filter_map(|index| index.keys(user));
+        let items: Vec<_> = keys.flatten().map(|key| key.file).collect();
         Ok(items.into_iter().filter_map(|id| self.trash.expire_now(id)).collect())
     }
 
-    /// Entries removed up to this time, in milliseconds since the Unix epoch, are removed for good. While the clock is
-    /// in doubt, only entries that were given up are.
+    /// Entries of the trash whose time is over up to here go for good, in milliseconds since the Unix epoch. While the
+    /// clock is in doubt, only entries that were given up do.
     pub(crate) fn trash_limit(&self, now: Now) -> u64 {
-        let kept = u64::try_from(self.config.trash.as_millis()).unwrap_or(u64::MAX);
-        self.clock.limit(now).map_or(0, |limit| self.clock.to_recorded_date(limit.saturating_sub(kept)))
+        self.clock.limit(now).unwrap_or(0)
+    }
+
+    /// An entry of the trash whose time is over. The clock may have jumped since its end was noted.
+    fn ended_in_trash(&mut self, limit: u64) -> Option<FileId> {
+        while let Some(id) = self.trash.ends.ended(limit) {
+            match self.trash.items.get(&id).map(|item| self.end_in_trash(item)) {
+                Some(end) if end > limit => self.trash.ends.set(id, end),
+                Some(_) => return Some(id),
+                None => self.trash.ends.forget(id),
+            }
+        }
+        None
     }
 
     /// Removes for good some entries that have been in the trash for long enough, leaves first; returns how many.
@@ -125,7 +177,7 @@ impl Catalog {
         let limit = self.trash_limit(now);
         let (mut done, mut purged) = (0, NamespaceChange::default());
         while done < budget
-            && let Some(id) = self.trash.ended(limit)
+            && let Some(id) = self.ended_in_trash(limit)
         {
             let (before, path) = (done, self.names.path(id));
             let Some((path, entries)) =
@@ -157,14 +209,17 @@ impl Catalog {
         (done, purged)
     }
 
-    /// Gives up the oldest restorable entries that have a slice of which `frees_room` says so.
+    /// Gives up the oldest entries that have a slice of which `frees_room` says so: replaced content first.
     pub(crate) fn give_up_oldest(&mut self, frees_room: impl Fn(SliceId) -> bool) -> Vec<RowChange> {
-        let (mut steps, mut oldest) = (LOOKED_AT, Vec::new());
-        for key in &self.trash.by_time {
-            if steps == 0 || oldest.len() == GIVEN_UP_AT_ONCE {
-                break;
+        let mut oldest = Vec::new();
+        for index in [&self.trash.replaced, &self.trash.removed] {
+            let mut steps = LOOKED_AT;
+            for key in &index.by_time {
+                if steps == 0 || oldest.len() == GIVEN_UP_AT_ONCE {
+                    break;
+                }
+                oldest.extend(Some(key.file).filter(|id| self.has_slice(*id, &mut steps, &frees_room)));
             }
-            oldest.extend(Some(key.file).filter(|id| self.has_slice(*id, &mut steps, &frees_room)));
         }
         oldest.into_iter().filter_map(|id| self.trash.expire_now(id)).collect()
     }
@@ -199,7 +254,8 @@ impl Catalog {
         if !is_in_trash(path) || from.is_root() || above.any(|at| self.trash.items.contains_key(&at)) {
             return None;
         }
-        Some(self.trash.add(file, Trashed { user, from, removed_unix_millis, inherited: Policy::default() }))
+        let item = Trashed { user, from, removed_unix_millis, inherited: Policy::default(), replaced: None };
+        Some(self.add_trashed(file, item))
     }
 
     /// A free path for an entry in its owner's trash. Of two entries from one path, the later one is in the folder with
@@ -284,8 +340,10 @@ impl Catalog {
     /// The entry meant by `path`, in the trash or at its former place, and its former path.
     fn find_removed(&self, by: &UserRights, path: &SectorPath) -> Result<(FileId, SectorPath), Refusal> {
         let nothing = || {
-            let message =
-                format!("nothing in the trash was removed from `{path}`; `sector trash list` shows what there is");
+            let message = format!(
+                "nothing in the trash was removed from `{path}`; `sector trash list` shows what there is, and \
+                 `sector versions {path}` what was replaced there"
+            );
             Refusal::new(Reason::NotFound, message)
         };
         if !is_in_trash(path) {
@@ -313,7 +371,13 @@ impl Catalog {
         to: &SectorPath,
     ) -> Result<NamespaceChange, Refusal> {
         if self.names.find(to).is_some() {
-            let message = format!("`{to}` exists already; move it away, or restore to another path with `--to`");
+            let message = match self.trash.replaced(id) {
+                None => format!("`{to}` exists already; move it away, or restore to another path with `--to`"),
+                Some(_) => format!(
+                    "`{to}` exists already, with newer content; `sector cp {at} {to}` replaces that, or restore to \
+                     another path with `--to`"
+                ),
+            };
             return Err(Refusal::new(Reason::Exists, message));
         }
         self.names.check_parent(to, true)?;

@@ -25,7 +25,7 @@ use protocol::{
             ImportRequest, JobRequest, JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest,
             MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RemoveRequest,
             RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest,
-            StatRequest, TopologyRequest, TrashRequest, UsageRequest, WorkRequest,
+            StatRequest, TopologyRequest, TrashRequest, UsageRequest, VersionsRequest, WorkRequest,
         },
     },
 };
@@ -346,7 +346,7 @@ impl Master {
             ClientRequest::MakeFolder(MakeFolderRequest { path, parents }) => {
                 self.make_folder(now, from, by, &path, parents)
             }
-            ClientRequest::Rename(RenameRequest { from: old, to }) => self.rename(now, from, &old, &to),
+            ClientRequest::Rename(RenameRequest { from: old, to }) => self.rename(now, from, by, &old, &to),
             ClientRequest::Remove(RemoveRequest { path, recursive, now: for_good }) => {
                 self.remove(now, from, &path, recursive, for_good)
             }
@@ -370,6 +370,9 @@ impl Master {
             }
             ClientRequest::Trash(TrashRequest { all_users, after }) => {
                 self.catalog.trash_list(by, all_users, after).map(Some)
+            }
+            ClientRequest::Versions(VersionsRequest(path)) => {
+                Ok(Some(ClientReply::Versions(self.catalog.versions(by, &path))))
             }
             ClientRequest::Restore(RestoreRequest { path, to }) => self.restore(now, from, by, &path, to),
             ClientRequest::EmptyTrash(EmptyTrashRequest { all_users }) => self.empty_trash(now, from, by, all_users),

@@ -263,7 +263,7 @@ fn a_node_that_does_not_come_back_after_a_restart_of_the_master_is_missed() {
 
 #[test]
 fn what_a_lost_node_brings_back_late_is_compared_with_what_there_is() {
-    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    let mut bench = Bench::without_versions(&["a/1", "b/1", "c/1"]);
     let put = |bench: &mut Bench, at: &str| {
         content(&bench.put("ann", CreateRequest { at: Some(node("n1")), ..create(at) }, 10)).slice
     };

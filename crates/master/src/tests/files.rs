@@ -119,7 +119,7 @@ fn a_folder_is_not_read_replaced_or_removed_like_a_file() {
 
 #[test]
 fn a_file_renamed_over_another_replaces_it_and_frees_its_bytes() {
-    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let mut bench = Bench::without_versions(&["a/1", "b/1"]);
     let new = content(&bench.put("ann", create("/new"), 10)).slice;
     let old = content(&bench.put("ann", create("/old"), 20)).slice;
     bench.done("ann", rename("/new", "/old"));
@@ -311,7 +311,7 @@ fn a_client_cannot_report_and_a_node_cannot_ask() {
 
 #[test]
 fn a_file_moved_away_and_back_over_another_frees_the_others_bytes() {
-    let mut bench = Bench::with_nodes(&["a/1"]);
+    let mut bench = Bench::without_versions(&["a/1"]);
     bench.put("ann", create("/f"), 10);
     let other = content(&bench.put("ann", create("/g"), 20)).slice;
     // All in one batch: the node never learns that the file was away, so no order about it will ever be answered.

@@ -42,6 +42,7 @@ mod subtree_removal;
 mod topology;
 mod trash;
 mod uploads;
+mod versions;
 mod work;
 
 use std::{
@@ -226,6 +227,11 @@ impl Bench {
     /// A master with nodes `n1` ... at `site/rack` each.
     pub(super) fn with_nodes(places: &[&str]) -> Self {
         Self::configured(config(), places)
+    }
+
+    /// The same where replaced content goes at once, for tests of what becomes of its bytes then.
+    pub(super) fn without_versions(places: &[&str]) -> Self {
+        Self::configured(MasterConfig { versions: Duration::ZERO, ..config() }, places)
     }
 
     pub(super) fn configured(config: MasterConfig, places: &[&str]) -> Self {

@@ -62,7 +62,7 @@ fn a_master_that_was_suspended_does_not_take_its_nodes_for_lost() {
 // Promise 15.
 #[test]
 fn a_node_that_comes_back_is_told_what_was_removed_renamed_and_replaced() {
-    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let mut bench = Bench::without_versions(&["a/1", "b/1"]);
     bench.done("ann", ClientRequest::MakeFolder(MakeFolderRequest { path: path("/d"), parents: false }));
     for name in ["/removed", "/replaced", "/d/moved"] {
         bench.put("ann", create(name), 10);

@@ -91,7 +91,10 @@ impl Bench {
 }
 
 fn filled(places: &[&str]) -> Bench {
-    let mut bench = Bench::with_nodes(places);
+    fill(Bench::with_nodes(places))
+}
+
+fn fill(mut bench: Bench) -> Bench {
     bench.mkdir("ann", "/ann/empty/deep");
     bench.mkdir("bob", "/bob");
     for index in 0..12 {
@@ -378,7 +381,7 @@ fn a_name_that_changed_while_a_node_was_away_is_the_new_one_whoever_comes_first(
 #[test]
 fn of_two_versions_the_newest_wins_and_the_other_is_kept_and_listed() {
     for ids in [["n1", "n2"], ["n2", "n1"]] {
-        let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+        let mut bench = Bench::without_versions(&["a/1", "b/1"]);
         let old = content(&bench.put("ann", create("/f"), 10)).slice;
         bench.crash("n2");
         bench.advance(seconds(12));
@@ -412,7 +415,7 @@ fn of_two_versions_the_newest_wins_and_the_other_is_kept_and_listed() {
 #[test]
 fn what_is_kept_without_a_name_gets_none_when_the_journal_is_lost_again_and_its_path_is_free() {
     for ids in [["n1", "n2"], ["n2", "n1"]] {
-        let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+        let mut bench = Bench::without_versions(&["a/1", "b/1"]);
         let old = content(&bench.put("ann", create("/f"), 10)).slice;
         bench.crash("n2");
         bench.advance(seconds(12));
@@ -445,7 +448,7 @@ fn what_is_kept_without_a_name_gets_none_when_the_journal_is_lost_again_and_its_
 
 #[test]
 fn what_is_dismissed_is_removed_from_its_node() {
-    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let mut bench = Bench::without_versions(&["a/1", "b/1"]);
     let old = content(&bench.put("ann", create("/f"), 10)).slice;
     bench.crash("n2");
     bench.advance(seconds(12));

@@ -72,7 +72,7 @@ fn a_copy_on_its_way_to_a_node_that_is_lost_is_made_after_all() {
 
 #[test]
 fn of_two_slices_for_one_path_the_second_is_ordered_there_when_the_first_stands() {
-    let mut bench = Bench::with_nodes(&["a/1"]);
+    let mut bench = Bench::without_versions(&["a/1"]);
     bench.node_mut("n1").answers = false;
     let first = content(&bench.put("ann", create("/f"), 10)).slice;
     let second = content(&bench.put("ann", create("/f"), 20)).slice;

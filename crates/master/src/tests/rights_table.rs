@@ -23,7 +23,7 @@ use protocol::{
             QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest,
             RenewRequest, ReportJobRequest, RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest,
             SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest,
-            WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
+            VersionsRequest, WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
         },
     },
 };
@@ -111,6 +111,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Restore(RestoreRequest { path: path("/gone"), to: None }), "-"),
         (ClientRequest::Trash(TrashRequest { all_users: false, after: None }), "-"),
         (ClientRequest::Trash(TrashRequest { all_users: true, after: None }), "!"),
+        (ClientRequest::Versions(VersionsRequest(path("/d/f"))), "-"),
         (ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: false }), "-"),
         (ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: true }), "!"),
         (ClientRequest::Quotas(QuotasRequest { after: Some(QuotaOf::User(UserName::new("bob").unwrap())) }), "-"),
@@ -201,10 +202,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Load(_) => 46,
         ClientRequest::LoadSeries(_) => 47,
         ClientRequest::FindJobs(_) => 48,
+        ClientRequest::Versions(_) => 49,
     }
 }
 
-const REQUESTS: usize = 49;
+const REQUESTS: usize = 50;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

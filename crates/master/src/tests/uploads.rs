@@ -194,7 +194,7 @@ fn a_commit_asked_twice_gives_the_same_answer() {
 // Promise 15.
 #[test]
 fn an_overwritten_content_is_removed_only_after_its_successor_is_placed() {
-    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    let mut bench = Bench::without_versions(&["a/1", "b/1"]);
     let old = content(&bench.put("ann", create("/f"), 10)).clone();
     for id in ["n1", "n2"] {
         bench.node_mut(id).answers = false;

@@ -4,7 +4,7 @@
 pub use super::{
     client_reply::{
         Admitted, ClientReply, Condition, Copies, CopyState, CopyStatus, Created, DriverKey, Entry, EntryKind,
-        EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, LeasePage, ListPage, Located,
+        EntryStatus, FileContent, FileVersion, FoundCopy, Health, JobRecord, JobState, LeasePage, ListPage, Located,
         NEARLY_FULL_WHEN_LEFT, NodeState, NodeStatus, OpenLease, PolicyStatus, QuotaOf, QuotaPage, QuotaStatus,
         SiteLink, Source, SpeNode, StageRecord, TrashItem, TrashKey, TrashPage, Usage, is_nearly_full,
     },
@@ -19,7 +19,8 @@ use super::{
         JobsRequest, LeasesRequest, ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest,
         MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest,
         RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
-        SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest, WorkRequest, requests,
+        SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest, VersionsRequest,
+        WorkRequest, requests,
     },
 };
 
@@ -81,6 +82,7 @@ requests! {
         Load(LoadRequest),
         LoadSeries(LoadSeriesRequest),
         FindJobs(FindJobsRequest),
+        Versions(VersionsRequest),
     }
 }
 

@@ -95,6 +95,8 @@ pub enum ClientReply {
     LoadSeries(LoadSeries),
     /// What a job's functions printed.
     Logs(JobLogs),
+    /// What was replaced at a path.
+    Versions(Vec<FileVersion>),
 }
 
 /// What an entry says about its copies, lifetime and quota.
@@ -347,6 +349,26 @@ pub struct TrashKey {
     pub removed_unix_millis: u64,
     /// Which.
     pub file: FileId,
+}
+
+/// Content that was replaced at a path and can be had back. See
+/// [`ClientRequest::Versions`](super::client_master::ClientRequest::Versions).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileVersion {
+    /// Where it is in the trash.
+    pub at: SectorPath,
+    /// Whose it is: the owner of the file when it was replaced.
+    pub user: UserName,
+    /// Its version.
+    pub version: Version,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// When it was replaced, in milliseconds since the Unix epoch.
+    pub replaced_unix_millis: u64,
+    /// Who replaced it.
+    pub replaced_by: UserName,
+    /// When it goes for good, in milliseconds since the Unix epoch.
+    pub until_unix_millis: u64,
 }
 
 /// See [`ClientRequest::Quotas`](super::client_master::ClientRequest::Quotas).

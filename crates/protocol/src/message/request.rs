@@ -47,7 +47,9 @@ pub use self::{
     rebuild_requests::{
         DismissRequest, FinishRebuildRequest, ForgetNodeRequest, RebuildRequest, RebuildStatusRequest, RecoverRequest,
     },
-    trash_requests::{EmptyTrashRequest, QuotasRequest, RestoreRequest, SetQuotaRequest, TrashRequest},
+    trash_requests::{
+        EmptyTrashRequest, QuotasRequest, RestoreRequest, SetQuotaRequest, TrashRequest, VersionsRequest,
+    },
     write_requests::{
         AbandonRequest, BreakLeaseRequest, CommitRequest, CreateDatedRequest, CreateRequest, LeasesRequest,
         RenewRequest,

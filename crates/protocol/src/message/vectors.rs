@@ -17,9 +17,9 @@ use super::{
     audit::{AuditHead, AuditQuestion, AuditReply},
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created,
-        DriverKey, Entry, EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, LeasePage,
-        ListPage, Located, NodeState, NodeStatus, OpenLease, QuotaOf, QuotaPage, QuotaStatus, SiteLink, Source,
-        SpeNode, StageRecord, TrashItem, TrashKey, TrashPage, Usage,
+        DriverKey, Entry, EntryKind, EntryStatus, FileContent, FileVersion, FoundCopy, Health, JobRecord, JobState,
+        LeasePage, ListPage, Located, NodeState, NodeStatus, OpenLease, QuotaOf, QuotaPage, QuotaStatus, SiteLink,
+        Source, SpeNode, StageRecord, TrashItem, TrashKey, TrashPage, Usage,
     },
     cluster::{
         DrainRequest, Membership, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb,
@@ -53,7 +53,7 @@ use crate::{
             MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
             RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
             RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest,
-            UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
+            UsageRequest, VerifyAuditRequest, VersionsRequest, WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
         },
     },
     sandbox::SandboxLayer,
@@ -229,6 +229,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "load-series": ClientRequest::LoadSeries(_) =>
             ClientRequest::LoadSeries(LoadSeriesRequest { node: node(), seconds: 3_600 }),
         "break-lease": ClientRequest::BreakLease(_) => ClientRequest::BreakLease(BreakLeaseRequest(path())),
+        "versions": ClientRequest::Versions(_) => ClientRequest::Versions(VersionsRequest(path())),
     });
     compare!(vectors, RebuildRequest {
         "status": RebuildRequest::Status(_) => RebuildRequest::Status(RebuildStatusRequest { after: None }),
@@ -239,6 +240,11 @@ fn the_requests_of_a_client_have_their_bytes() {
     });
     let absent =
         CreateRequest { condition: Condition::Absent, at: None, resume: None, append: false, ..create.clone() };
+    let kept = Policy { versions_seconds: Some(86_400), ..policy() };
+    vectors.compare(
+        "ClientRequest.set-policy-versions",
+        &ClientRequest::SetPolicy(SetPolicyRequest { path: path(), policy: kept }),
+    );
     vectors.compare("ClientRequest.create-absent", &ClientRequest::Create(absent));
     let any = CreateRequest { condition: Condition::Any, records: RecordFraming::Lines, ..create };
     vectors.compare("ClientRequest.create-any", &ClientRequest::Create(any));
@@ -336,6 +342,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "load-series": ClientReply::LoadSeries(_) => ClientReply::LoadSeries(load::series()),
         "leases": ClientReply::Leases(_) => ClientReply::Leases(LeasePage { leases: vec![open_lease()], more: false }),
         "logs": ClientReply::Logs(_) => ClientReply::Logs(history::logs()),
+        "versions": ClientReply::Versions(_) => ClientReply::Versions(vec![file_version()]),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,
@@ -634,6 +641,7 @@ fn policy() -> Policy {
         colocated: Some(true),
         quota_bytes: Some(10_000_000_000_000),
         quota_files: Some(1_000_000),
+        versions_seconds: None,
     }
 }
 
@@ -657,6 +665,19 @@ fn trash_item() -> TrashItem {
     let at = SectorPath::parse("/.trash/alice/1700000000000/sdss/SDSS1.dat").unwrap();
     let until_unix_millis = 1_700_604_800_000;
     TrashItem { key: trash_key(), user: user(), from: path(), at, until_unix_millis, bytes: Some(5) }
+}
+
+fn file_version() -> FileVersion {
+    let TrashItem { at, until_unix_millis, .. } = trash_item();
+    FileVersion {
+        at,
+        user: user(),
+        version: Version(17),
+        bytes: 5,
+        replaced_unix_millis: 1_700_000_000_000,
+        replaced_by: user(),
+        until_unix_millis,
+    }
 }
 
 fn quota() -> QuotaStatus {

@@ -190,6 +190,13 @@ pub(crate) struct Rm {
     pub(crate) paths: Vec<String>,
 }
 
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Versions {
+    /// The file
+    #[arg(value_parser = cloud_path)]
+    pub(crate) path: String,
+}
+
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum TrashCommand {
     /// What can be restored, oldest first
@@ -247,7 +254,7 @@ pub(crate) enum PolicyCommand {
         #[arg(value_parser = cloud_path)]
         path: String,
     },
-    /// Set some of it: copies, sync-copies, sites, forbidden-sites, lifetime, together, quota, quota-files
+    /// Set some of it: copies, sync-copies, sites, forbidden-sites, lifetime, versions, together, quota, quota-files
     #[command(after_help = "Example: sector policy set /sdss copies=3 sites=jhu,uic lifetime=30d quota=10TB")]
     Set {
         #[arg(value_parser = cloud_path)]

@@ -32,7 +32,7 @@ pub(crate) use cloud_args::{
 };
 pub(crate) use file_args::{
     Cat, Check, Cp, Get, LeaseCommand, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, SyncFolders,
-    TrashCommand,
+    TrashCommand, Versions,
 };
 pub(crate) use job_args::{Index, JobArguments, JobsArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
@@ -151,6 +151,11 @@ pub(crate) enum Command {
     /// Remove files, or folders with -r: to the trash, or with --now for good
     #[command(after_help = "Example: sector rm -r /tmp")]
     Rm(Rm),
+    /// The contents of a file that were replaced and can be had back, oldest first
+    #[command(
+        after_help = "Example: sector versions /a/x.dat   (to take one back: sector cp /.trash/alice/1700000000000/a/x.dat /a/x.dat)"
+    )]
+    Versions(Versions),
     /// What was removed and can be restored
     #[command(subcommand, after_help = "Example: sector trash restore /a/x.dat")]
     Trash(TrashCommand),
@@ -290,7 +295,7 @@ mod tests {
             "Files and folders",
             &[
                 "put", "get", "cat", "ls", "tree", "find", "du", "stat", "check", "mkdir", "mv", "cp", "sync", "rm",
-                "trash", "lease", "import",
+                "versions", "trash", "lease", "import",
             ],
         ),
         ("rights", "Policies, rights and quotas", &["policy", "acl", "quota"]),

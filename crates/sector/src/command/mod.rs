@@ -41,6 +41,7 @@ mod transfer;
 mod transfer_limit;
 mod trash;
 mod udf;
+mod versions;
 mod work;
 
 use client::Client;
@@ -147,6 +148,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Mkdir(mkdir) => folders::mkdir(cloud, mkdir).await,
         Command::Mv(mv) => folders::mv(cloud, &mv, global).await,
         Command::Rm(rm) => remove::rm(cloud, &rm, global).await,
+        Command::Versions(asked) => versions::run(cloud, &asked, global).await,
         Command::Trash(trash) => trash::run(cloud, trash, global).await,
         Command::Lease(lease) => lease::run(cloud, lease, global).await,
         Command::Policy(policy) => policy::run(cloud, policy, global).await,

@@ -68,6 +68,14 @@ fn apply(policy: &mut Policy, wish: &str) -> Result<(), Failure> {
             let span = if is_empty { None } else { Some(span.ok_or_else(|| wrong("lifetime=30d"))?) };
             policy.lifetime_seconds = span.map(|span| span.as_secs());
         }
+        "versions" => {
+            let span = || humantime::parse_duration(value).map_err(|_| wrong("versions=3d"));
+            policy.versions_seconds = match value {
+                "" => None,
+                "no" | "0" => Some(0),
+                _ => Some(span()?.as_secs()),
+            };
+        }
         _ => return Err(Failure::usage(format!("a policy has no `{key}`; it has {KEYS}"))),
     }
     Ok(())
@@ -120,6 +128,7 @@ struct PolicyView {
     sites: Vec<String>,
     forbidden_sites: Vec<String>,
     lifetime_seconds: Option<u64>,
+    versions_seconds: Option<u64>,
     together: Option<bool>,
     quota_bytes: Option<u64>,
     quota_files: Option<u64>,
@@ -136,6 +145,7 @@ impl PolicyView {
             ("sites", list(&self.sites)),
             ("forbidden-sites", list(&self.forbidden_sites)),
             ("lifetime", self.lifetime_seconds.map(span)),
+            ("versions", self.versions_seconds.map(|seconds| if seconds == 0 { "no".into() } else { span(seconds) })),
             ("together", self.together.map(|together| if together { "yes".into() } else { "no".into() })),
             ("quota", self.quota_bytes.map(show::size)),
             ("quota-files", self.quota_files.map(|files| files.to_string())),
@@ -151,6 +161,7 @@ impl From<&Policy> for PolicyView {
             sites: policy.sites_wanted.clone(),
             forbidden_sites: policy.sites_forbidden.clone(),
             lifetime_seconds: policy.lifetime_seconds,
+            versions_seconds: policy.versions_seconds,
             together: policy.colocated,
             quota_bytes: policy.quota_bytes,
             quota_files: policy.quota_files,
@@ -158,7 +169,7 @@ impl From<&Policy> for PolicyView {
     }
 }
 
-const KEYS: &str = "copies, sync-copies, sites, forbidden-sites, lifetime, together, quota, quota-files";
+const KEYS: &str = "copies, sync-copies, sites, forbidden-sites, lifetime, versions, together, quota, quota-files";
 
 #[cfg(test)]
 mod tests {
@@ -177,6 +188,7 @@ mod tests {
             "sites=jhu,uic",
             "forbidden-sites=x",
             "lifetime=30d",
+            "versions=3d",
             "together=yes",
             "quota=10TB",
             "quota-files=1000000",
@@ -191,8 +203,14 @@ mod tests {
             colocated: Some(true),
             quota_bytes: Some(10_000_000_000_000),
             quota_files: Some(1_000_000),
+            versions_seconds: Some(3 * 86_400),
         };
         assert_eq!(policy, expected);
+        for none in ["versions=no", "versions=0", "versions=0s"] {
+            apply(&mut policy, none).unwrap();
+            assert_eq!(policy.versions_seconds, Some(0));
+            assert!(PolicyView::from(&policy).rows().contains(&("versions", Some("no".into()))));
+        }
         for wish in wishes {
             apply(&mut policy, &wish[..=wish.find('=').unwrap()]).unwrap();
         }
@@ -201,7 +219,16 @@ mod tests {
 
     #[test]
     fn nonsense_is_a_usage_error_that_shows_how() {
-        let nonsense = ["copies", "copies=many", "copies=300", "lifetime=long", "together=maybe", "quota=big", "x=1"];
+        let nonsense = [
+            "copies",
+            "copies=many",
+            "copies=300",
+            "lifetime=long",
+            "together=maybe",
+            "quota=big",
+            "x=1",
+            "versions=all",
+        ];
         for wish in nonsense {
             let failure = apply(&mut Policy::default(), wish).unwrap_err();
             assert_eq!(failure.reason.status(), Status::Usage, "{wish}");

@@ -108,8 +108,11 @@ impl AttributeAudit {
             self.note(env, message);
         }
         env.model.attributes.found_trash = attribute_checks::found_in_trash(env, &self.items, entries);
+        if let Some(message) = attribute_checks::check_replaced(env, entries) {
+            self.note(env, message);
+        }
         // Jobs may still write.
-        self.unwell = attribute_checks::check_quotas(env, &self.quotas, entries);
+        self.unwell = attribute_checks::check_quotas(env, &self.quotas, &self.items, entries);
     }
 
     /// Nobody changes anything now: unless names were rebuilt a moment ago, it is wrong for good.

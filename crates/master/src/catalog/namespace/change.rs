@@ -19,6 +19,8 @@ pub(crate) struct NamespaceChange {
     pub(crate) freed: Vec<SliceId>,
     /// The entry that was made, changed or moved.
     pub(crate) entry: Option<FileId>,
+    /// Slices of further files that have another path now, or none any more.
+    pub(crate) touched: Vec<SliceId>,
 }
 
 impl Namespace {
@@ -152,7 +154,12 @@ impl Namespace {
         let mut rows = self.row(slot);
         // A newer content may be replaced: one that was renamed to this path while the other was being written.
         rows.extend(replaced.filter(|replaced| *replaced > version).and_then(|replaced| self.note_removed(replaced)));
-        Ok(NamespaceChange { rows, freed: freed.into_iter().collect(), entry: self.items.id(slot) })
+        Ok(NamespaceChange {
+            rows,
+            freed: freed.into_iter().collect(),
+            entry: self.items.id(slot),
+            ..NamespaceChange::default()
+        })
     }
 
     /// Refuses a slice that is another file's content: every file has bytes of its own.

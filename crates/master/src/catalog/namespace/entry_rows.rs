@@ -61,7 +61,7 @@ impl Namespace {
         };
         let value = match self.items.acl(slot) {
             None => encode_row(&row),
-            Some(acl) => encode_as(VERSION_ACL, &(row, acl)),
+            Some(acl) => encode_extended_row(&(row, acl)),
         };
         vec![RowChange::Set { table: NAMES_TABLE, key: key(id), value }]
     }
@@ -88,7 +88,7 @@ fn parse_value(value: &[u8]) -> Option<ReadItem<'_>> {
     let (version, body) = value.split_first()?;
     match *version {
         VERSION => from_postcard::<ItemRow<'_>>(body).map(ItemRow::read),
-        VERSION_ACL => {
+        VERSION_EXTENDED => {
             let (row, acl) = from_postcard::<(ItemRow<'_>, Acl)>(body)?;
             Some(ReadItem { acl: Some(acl), ..row.read() })
         }
@@ -112,6 +112,11 @@ pub(crate) fn encode_row<T: Serialize>(row: &T) -> Vec<u8> {
     encode_as(VERSION, row)
 }
 
+/// The same for a row with something that rows of version 2 do not have.
+pub(crate) fn encode_extended_row<T: Serialize>(row: &T) -> Vec<u8> {
+    encode_as(VERSION_EXTENDED, row)
+}
+
 fn encode_as<T: Serialize>(version: u8, row: &T) -> Vec<u8> {
     // Stored types hold only what postcard can encode, and a `Vec` cannot be full.
     #[allow(clippy::expect_used)]
@@ -123,6 +128,14 @@ fn encode_as<T: Serialize>(version: u8, row: &T) -> Vec<u8> {
 pub(crate) fn decode_row<T: serde::de::DeserializeOwned>(value: &[u8]) -> Option<T> {
     match value.split_first()? {
         (&(VERSION | VERSION_1), body) => from_postcard(body),
+        _ => None,
+    }
+}
+
+/// Reads rows written by [`encode_extended_row`]; `None` for another version and for anything that is not a row.
+pub(crate) fn decode_extended_row<T: serde::de::DeserializeOwned>(value: &[u8]) -> Option<T> {
+    match value.split_first()? {
+        (&VERSION_EXTENDED, body) => from_postcard(body),
         _ => None,
     }
 }
@@ -302,7 +315,7 @@ impl From<RecordsRow> for RecordFraming {
 
 /// The version of rows that is written.
 const VERSION: u8 = 2;
-/// The version of rows of names with a list of rights: as version 2, followed by the list.
-const VERSION_ACL: u8 = 3;
+/// The version of rows with more: as version 2, followed by the list of rights of a name, or by what was replaced.
+const VERSION_EXTENDED: u8 = 3;
 /// The version before, in which names had another layout and jobs the same.
 const VERSION_1: u8 = 1;

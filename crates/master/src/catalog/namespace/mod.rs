@@ -25,7 +25,10 @@ use std::collections::BTreeMap;
 
 pub(crate) use acls::Ancestor;
 pub(crate) use change::folder_refusal;
-pub(crate) use entry_rows::{damaged_row, decode_row, encode_row, file_key, is_folder_row, parse_file_key, remove_row};
+pub(crate) use entry_rows::{
+    damaged_row, decode_extended_row, decode_row, encode_extended_row, encode_row, file_key, is_folder_row,
+    parse_file_key, remove_row,
+};
 pub(crate) use items::hash_of_slice;
 use items::{Items, NewItem, SubtreeUsage};
 pub(crate) use listing::ListedPage;

@@ -53,7 +53,7 @@ impl Catalog {
         self.readable_page(by, folder, recursive, after)
     }
 
-    /// A page of restorable entries.
+    /// A page of removed entries that can be restored.
     pub(crate) fn trash_list(
         &self,
         by: &UserRights,
@@ -61,8 +61,7 @@ impl Catalog {
         after: Option<TrashKey>,
     ) -> Result<ClientReply, Refusal> {
         check_all_users(by, all_users)?;
-        let mine = self.trash.by_user.get(&by.user);
-        let keys = if all_users { Some(&self.trash.by_time) } else { mine };
+        let keys = self.trash.removed.keys(if all_users { None } else { Some(&by.user) });
         let first = after.unwrap_or(TrashKey { removed_unix_millis: 0, file: FileId(u64::MAX) });
         let from = (Bound::Excluded(first), Bound::Unbounded);
         let mut rest = keys.into_iter().flat_map(|keys| keys.range(from)).peekable();
@@ -104,13 +103,12 @@ impl Catalog {
 
     fn trash_item(&self, key: TrashKey) -> Option<TrashItem> {
         let item = self.trash.items.get(&key.file)?;
-        let kept = u64::try_from(self.config.trash.as_millis()).unwrap_or(u64::MAX);
         Some(TrashItem {
             key,
             user: item.user.clone(),
             from: item.from.clone(),
             at: self.names.path(key.file)?,
-            until_unix_millis: self.clock.to_current_date(item.removed_unix_millis).saturating_add(kept),
+            until_unix_millis: self.end_in_trash(item),
             bytes: self.names.content(key.file).map(|content| content.bytes),
         })
     }

@@ -4,6 +4,8 @@
 //! yet. A copy of another journal is never replaced before the rebuild is complete: until then the older copy is the
 //! better one.
 
+use std::collections::BTreeSet;
+
 use protocol::{
     FileId, Now,
     message::{node_master::Order, rebuild::MirrorRow, work::WorkFault},
@@ -28,14 +30,18 @@ impl Master {
     /// Counts the changes of small rows among `changes` and adds the row that makes the count durable. Has nodes told
     /// once it is.
     pub(crate) fn mirror_changes(&mut self, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
-        let mut kept = Vec::new();
+        let (mut kept, mut set_now) = (Vec::new(), BTreeSet::new());
         for change in changes.iter() {
             match change {
                 RowChange::Set { table, key, value } if self.is_mirrored(table, key, Some(value)) => {
+                    set_now.insert((*table, key));
                     kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) });
                     kept.extend(self.entry_of(table, key).and_then(|id| self.pinned_row(id)));
                 }
-                RowChange::Remove { table, key } if self.is_mirrored(table, key, None) => {
+                // What this change makes and removes again is among the rows kept so far, and not at the nodes.
+                RowChange::Remove { table, key }
+                    if set_now.contains(&(*table, key)) || self.is_mirrored(table, key, None) =>
+                {
                     kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: None });
                     kept.extend(self.entry_of(table, key).and_then(|id| self.unpinned_row(id)));
                 }

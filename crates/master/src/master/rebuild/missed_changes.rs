@@ -7,6 +7,7 @@ use store::RowChange;
 
 use crate::{
     Master,
+    catalog::namespace::change::NamespaceChange,
     fleet::nodes::NodeKey,
     log::{
         journal_writes::Effect,
@@ -34,6 +35,13 @@ impl Master {
                 changes.extend(absent.iter().filter_map(|id| self.note_missed_by(id, slice)));
             }
         }
+    }
+
+    /// The same for further files that a change of names has given another path.
+    pub(crate) fn note_missed_changes_of_touched(&mut self, change: &mut NamespaceChange) {
+        let files: Vec<_> =
+            change.touched.iter().filter_map(|slice| self.catalog.names().file_of_slice(*slice)).collect();
+        files.into_iter().for_each(|file| self.note_missed_change(&mut change.rows, file));
     }
 
     /// A slice was looked at, and a change of it waits for this node, which is not up.

@@ -3,14 +3,16 @@
 //! itself.
 
 use protocol::{
-    NodeId, Now, SliceId,
+    NodeId, Now, SectorPath, SliceId,
     message::rebuild::{Conflict, ConflictKind},
 };
 use store::RowChange;
 
 use crate::{
     Master,
+    catalog::trash::replaced::ReplacedContent,
     log::{journal_writes::Effect, rebuild::rebuild_rows},
+    replicas::replica_table::Replica,
 };
 
 impl Master {
@@ -52,6 +54,18 @@ impl Master {
     /// Whether a slice is listed as one without bytes at any node.
     pub(crate) fn is_listed_missing(&self, slice: SliceId) -> bool {
         self.log.rebuild.conflicts.get(&slice).is_some_and(|conflict| conflict.kind == ConflictKind::NoBytes)
+    }
+
+    /// The content at a path that is to be kept once it is replaced. Of one without bytes nothing could be had back: it
+    /// would only be reported as lost for a while longer.
+    pub(crate) fn content_to_keep(&self, path: &SectorPath) -> Option<ReplacedContent> {
+        self.catalog.content_to_keep(path).filter(|old| self.may_have_bytes(old.slice()))
+    }
+
+    /// Whether a node has a good copy of a slice, or one that is away may have it.
+    fn may_have_bytes(&self, slice: SliceId) -> bool {
+        self.replicas.table.of(slice).iter().any(Replica::is_good)
+            || self.log.rebuild.absent.iter().any(|id| self.may_hold(id, slice))
     }
 
     /// How many are listed so.

@@ -104,7 +104,7 @@ impl Master {
     }
 
     /// Whether a node that is away has a slice, as far as known.
-    fn may_hold(&self, id: &NodeId, slice: SliceId) -> bool {
+    pub(super) fn may_hold(&self, id: &NodeId, slice: SliceId) -> bool {
         match self.fleet.nodes.of_id(id) {
             Some(key) if !self.fleet.nodes.get(key).inventory_open => self.replicas.table.at(slice, key).is_some(),
             _ => true,

@@ -107,20 +107,24 @@ impl Master {
         &mut self,
         now: Now,
         caller: SessionCaller,
+        by: &UserRights,
         from: &SectorPath,
         to: &SectorPath,
     ) -> Result<Option<ClientReply>, Refusal> {
         let id = self.catalog.names().get(from)?;
         check_memory_border(from, to)?;
         self.catalog.check_moved_quotas(id, to)?;
+        let old = self.content_to_keep(to);
         let mut change = self.catalog.move_entry(from, to)?;
+        self.catalog.keep_replaced(now, &by.user, old, &mut change);
         self.note_missed_change(&mut change.rows, id);
+        self.note_missed_changes_of_touched(&mut change);
         let moved_slice = self.catalog.names().content(id).map(|content| content.slice);
         let mut effects = vec![Effect::Reply(caller, ClientReply::Done)];
         if let Some(slice) = moved_slice {
             effects.extend(change.freed.iter().map(|old| Effect::Supersede(*old, slice)));
         }
-        effects.extend(moved_slice.into_iter().chain(change.freed).map(Effect::Reconcile));
+        effects.extend(moved_slice.into_iter().chain(change.freed).chain(change.touched).map(Effect::Reconcile));
         if moved_slice.is_none() {
             effects.push(Effect::Moved(id));
         }

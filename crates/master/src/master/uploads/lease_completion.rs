@@ -255,8 +255,12 @@ impl Master {
             user: header.user.clone(),
         };
         let modified = header.modified_unix_millis;
+        // What is appended to is all in the new content.
+        let old = if lease.base_bytes == 0 { self.content_to_keep(&header.path) } else { None };
         let mut change = self.catalog.put_entry(now, &header.path, lease.parents, &header.owner, content, modified)?;
         let Some(file) = change.entry else { return Ok(()) };
+        self.catalog.keep_replaced(now, &lease.by.user, old, &mut change);
+        self.note_missed_changes_of_touched(&mut change);
         // Should the journal lose the end of an older one, its version alone would not show that.
         let overtaken = self.writes.leases.overtake(header.version);
         change.rows.extend(overtaken.into_iter().map(rebuild_rows::overtaken_row));
@@ -276,7 +280,7 @@ impl Master {
         }
         effects.extend(change.freed.iter().map(|old| Effect::Supersede(*old, header.slice)));
         effects.push(Effect::Reconcile(header.slice));
-        effects.extend(change.freed.into_iter().map(Effect::Reconcile));
+        effects.extend(change.freed.into_iter().chain(change.touched).map(Effect::Reconcile));
         self.save(now, change.rows, effects);
         Ok(())
     }

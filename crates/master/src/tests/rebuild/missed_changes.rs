@@ -178,7 +178,7 @@ fn a_change_of_a_restarted_master_before_a_node_came_outlives_the_other_copies_a
 
 #[test]
 fn what_is_written_down_of_missed_changes_goes_when_they_are_done_or_void() {
-    let mut bench = filled(&["a/1", "b/1"]);
+    let mut bench = fill(Bench::without_versions(&["a/1", "b/1"]));
     bench.crash("n2");
     bench.advance(seconds(12));
     bench.rename("/ann", "/carol");

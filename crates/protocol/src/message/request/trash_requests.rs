@@ -8,7 +8,7 @@ use crate::{
     SectorPath, UserName,
     message::{
         audit::AuditKind,
-        client_reply::{ClientReply, Entry, QuotaOf, QuotaPage, TrashKey, TrashPage},
+        client_reply::{ClientReply, Entry, FileVersion, QuotaOf, QuotaPage, TrashKey, TrashPage},
     },
 };
 
@@ -29,6 +29,19 @@ impl TypedRequest for TrashRequest {
             .repeatable()
             .during_rebuild()
             .refused_as("look at trash", "")
+    }
+}
+
+/// The content that was replaced at a path and can be had back, oldest first. Everyone sees what is their own, and
+/// administrators all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionsRequest(pub SectorPath);
+
+impl TypedRequest for VersionsRequest {
+    answered_by!(Vec<FileVersion>, ClientReply::Versions(versions) => versions);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("versions", Need::Login).repeatable().during_rebuild().refused_as("look at versions", &self.0)
     }
 }
 
