@@ -12,6 +12,7 @@ pub mod names;
 pub mod session;
 pub mod throttle;
 pub mod tree;
+pub mod views;
 
 pub use admin::{
     admission::{self, AdmittedMachine, Decision, Newcomer, TrustAnchor},

@@ -8,3 +8,4 @@ pub mod cluster;
 pub mod import;
 pub mod observation;
 pub mod rebuild;
+pub mod room;

@@ -1,7 +1,10 @@
 //! `user` and `group`: who may log in, and which users belong together. It never decides who may change them: the
 //! cloud does.
 
-use client::{Client, NewUser, Password, Profile, UserChange, UserName};
+use client::{
+    Client, NewUser, Password, Profile, UserChange, UserName,
+    views::{GroupView, TokenView, UserView},
+};
 use serde::Serialize;
 use terminal::{
     failure::{Failure, Failures},
@@ -52,12 +55,7 @@ pub(crate) async fn group(cloud: &Client, command: GroupCommand, global: &Global
         GroupCommand::Join { group, users } => set_members(cloud, &group, &users, true).await,
         GroupCommand::Leave { group, users } => set_members(cloud, &group, &users, false).await,
         GroupCommand::List => {
-            let text = |user: UserName| user.to_string();
-            let groups = cloud
-                .groups()
-                .await?
-                .into_iter()
-                .map(|group| GroupView { group: group.group, members: group.members.into_iter().map(text).collect() });
+            let groups = cloud.groups().await?.into_iter().map(GroupView::from);
             if global.json {
                 return show::json(&groups.collect::<Vec<_>>());
             }
@@ -78,17 +76,7 @@ async fn set_members(cloud: &Client, group: &str, users: &[UserName], is_in: boo
 }
 
 async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
-    let users = cloud.users().await?.into_iter().map(|user| UserView {
-        user: user.user.to_string(),
-        groups: user.groups,
-        admin: user.admin,
-        enabled: user.enabled,
-        service: user.service,
-        password: user.has_password,
-        tokens: user.tokens,
-        addresses: user.addresses.iter().map(ToString::to_string).collect(),
-        provider: user.provider,
-    });
+    let users = cloud.users().await?.into_iter().map(UserView::from);
     if global.json {
         return show::json(&users.collect::<Vec<_>>());
     }
@@ -144,18 +132,15 @@ async fn token(cloud: &Client, command: TokenCommand, global: &Global) -> Result
             Ok(())
         }
         TokenCommand::List { user } => {
-            let time = |millis: Option<u64>| millis.map(|millis| show::time(millis, global.json));
-            let tokens = cloud.tokens(&user).await?.into_iter().map(|token| TokenView {
-                name: token.name,
-                made: time(Some(token.made_unix_millis)),
-                until: time(token.until_unix_millis),
-                used: time(token.used_unix_millis),
-            });
+            let tokens = cloud.tokens(&user).await?.into_iter();
             if global.json {
-                return show::json(&tokens.collect::<Vec<_>>());
+                return show::json(&tokens.map(TokenView::from).collect::<Vec<_>>());
             }
-            let text = |time: Option<String>| time.unwrap_or_else(|| "-".into());
-            let row = |token: TokenView| vec![token.name, text(token.made), text(token.until), text(token.used)];
+            let time = |millis: Option<u64>| millis.map_or_else(|| "-".into(), |millis| show::time(millis, false));
+            let row = |token: client::TokenStatus| {
+                let (made, until) = (Some(token.made_unix_millis), token.until_unix_millis);
+                vec![token.name, time(made), time(until), time(token.used_unix_millis)]
+            };
             show::table(&["name", "made", "until", "last used"], &tokens.map(row).collect::<Vec<_>>());
             Ok(())
         }
@@ -165,34 +150,6 @@ async fn token(cloud: &Client, command: TokenCommand, global: &Global) -> Result
 
 fn or_dash(text: String) -> String {
     if text.is_empty() { "-".into() } else { text }
-}
-
-#[derive(Serialize)]
-struct UserView {
-    user: String,
-    groups: Vec<String>,
-    admin: bool,
-    enabled: bool,
-    service: bool,
-    password: bool,
-    tokens: u32,
-    addresses: Vec<String>,
-    /// The identity provider whose user it is; null: the cloud's own.
-    provider: Option<String>,
-}
-
-#[derive(Serialize)]
-struct GroupView {
-    group: String,
-    members: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct TokenView {
-    name: String,
-    made: Option<String>,
-    until: Option<String>,
-    used: Option<String>,
 }
 
 #[derive(Serialize)]

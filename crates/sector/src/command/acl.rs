@@ -1,7 +1,6 @@
 //! `acl`: who may do what. It never decides about rights: the cloud does.
 
-use client::{Acl, AclStatus, Client, SectorPath};
-use serde::Serialize;
+use client::{Acl, AclStatus, Client, SectorPath, views::AclView};
 use terminal::{failure::Failure, show};
 
 use super::known_names::{check_list, check_user};
@@ -62,48 +61,6 @@ fn print(status: &AclStatus, global: &Global) -> Result<(), Failure> {
         show::line(format!("{name:14} {value}"));
     }
     Ok(())
-}
-
-/// Who may do what, as JSON.
-#[derive(Serialize)]
-struct AclView {
-    path: String,
-    owner: String,
-    /// What is in effect, as a list and as text.
-    acl: Vec<AclEntryView>,
-    text: String,
-    /// Whether the entry has its own list.
-    own: bool,
-    /// The entry whose list is in effect; null: the cloud's settings.
-    from: Option<String>,
-    /// What the asking user may do.
-    yours: String,
-}
-
-#[derive(Serialize)]
-struct AclEntryView {
-    who: String,
-    rights: String,
-}
-
-impl From<&AclStatus> for AclView {
-    fn from(status: &AclStatus) -> Self {
-        Self {
-            path: status.path.to_string(),
-            owner: status.owner.to_string(),
-            acl: entries(&status.effective),
-            text: status.effective.to_string(),
-            own: status.own.is_some(),
-            from: status.from.as_ref().map(ToString::to_string),
-            yours: status.mine.to_string(),
-        }
-    }
-}
-
-fn entries(acl: &Acl) -> Vec<AclEntryView> {
-    let view =
-        |entry: &client::AclEntry| AclEntryView { who: entry.principal.to_string(), rights: entry.rights.to_string() };
-    acl.entries().iter().map(view).collect()
 }
 
 #[cfg(test)]

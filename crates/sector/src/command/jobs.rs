@@ -6,9 +6,9 @@ use std::time::Duration;
 use client::{
     Client, Entry, JobRecord, JobState, SectorPath,
     job::{ErrorLine, JobOutcome, JobOutput, JobSpec, StageSpec, alike, distribute, give_modules, read_modules},
+    views::{JobView, StageView},
 };
-use protocol::{Counters, Reason, RecordFraming};
-use serde::Serialize;
+use protocol::{Reason, RecordFraming};
 use terminal::{drive, failure::Failure, sanitize, say, show};
 
 use super::{logs, segments, udf};
@@ -148,7 +148,7 @@ pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global
     } else {
         let view = JobView::from(&record);
         show::line(format!("{} {} by {} since {}: {}", view.id, view.state, view.user, view.started, view.title));
-        let rows: Vec<_> = view.stages.iter().enumerate().map(|(number, stage)| stage.row(number)).collect();
+        let rows: Vec<_> = view.stages.iter().enumerate().map(|(number, stage)| stage_row(stage, number)).collect();
         show::table(&[" stage", " segments", " done", " failed", " retried", " local", " read", " written"], &rows);
         let counts = view.stages.iter().enumerate().flat_map(|(number, stage)| {
             stage.counters.iter().map(move |(name, count)| vec![number.to_string(), name.to_owned(), count.to_string()])
@@ -211,71 +211,10 @@ fn result_records(given: &[RecordFraming], stages: usize) -> Result<Vec<RecordFr
     }
 }
 
-/// A job as JSON (contract: `job`).
-#[derive(Serialize)]
-struct JobView {
-    id: String,
-    state: &'static str,
-    user: String,
-    title: String,
-    started: String,
-    stages: Vec<StageView>,
-    errors: Vec<String>,
-    /// Segments that were given up, in all stages.
-    failed_segments: u64,
-    error_slice: Option<String>,
-    /// The node that drives it, where it was detached and still runs.
-    driver: Option<String>,
-}
-
-impl From<&JobRecord> for JobView {
-    fn from(record: &JobRecord) -> Self {
-        // Stages that have not begun have none.
-        let counters = record.counters.iter().cloned().chain(std::iter::repeat(Counters::new()));
-        Self {
-            id: record.job.to_string(),
-            state: record.state.as_str(),
-            user: record.user.to_string(),
-            title: record.title.clone(),
-            started: show::time(record.started_unix_millis, false),
-            stages: record
-                .stages
-                .iter()
-                .zip(counters)
-                .map(|(stage, counters)| StageView::of(stage, counters))
-                .collect(),
-            errors: record.errors.clone(),
-            failed_segments: record.stages.iter().map(|stage| stage.failed).sum(),
-            error_slice: record.error_slice.as_ref().map(ToString::to_string),
-            driver: record.driver.as_ref().map(ToString::to_string),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct StageView {
-    segments: u64,
-    done: u64,
-    failed: u64,
-    retried: u64,
-    speculative: u64,
-    local: u64,
-    bytes_in: u64,
-    bytes_out: u64,
-    /// What its functions have counted, by name.
-    counters: Counters,
-}
-
-impl StageView {
-    fn of(stage: &client::StageRecord, counters: Counters) -> Self {
-        let client::StageRecord { segments, done, failed, retried, speculative, local, bytes_in, bytes_out } = *stage;
-        Self { segments, done, failed, retried, speculative, local, bytes_in, bytes_out, counters }
-    }
-
-    fn row(&self, number: usize) -> Vec<String> {
-        let counts = [number as u64, self.segments, self.done, self.failed, self.retried, self.local];
-        counts.iter().map(u64::to_string).chain([show::size(self.bytes_in), show::size(self.bytes_out)]).collect()
-    }
+/// A stage for people.
+fn stage_row(stage: &StageView, number: usize) -> Vec<String> {
+    let counts = [number as u64, stage.segments, stage.done, stage.failed, stage.retried, stage.local];
+    counts.iter().map(u64::to_string).chain([show::size(stage.bytes_in), show::size(stage.bytes_out)]).collect()
 }
 
 /// Time between two checks on a job that is waited for.

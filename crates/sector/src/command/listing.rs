@@ -1,7 +1,10 @@
 //! `ls`, `tree`, `find`, `du` and `stat`: what is there. They never change anything.
 
-use client::{Client, ClientError, CopyState, Entry, EntryKind, SectorPath, expand::is_glob};
-use serde::Serialize;
+use client::{
+    Client, ClientError, Entry, EntryKind, SectorPath,
+    expand::is_glob,
+    views::{EntryView, StatView, UsageView},
+};
 use terminal::{
     failure::{Failure, Failures},
     show,
@@ -83,12 +86,7 @@ pub(crate) async fn du(cloud: &Client, paths: &[String], global: &Global) -> Res
     let mut views = Vec::new();
     for path in paths {
         match cloud.usage(&path).await {
-            Ok(usage) => views.push(UsageView {
-                path: path.to_string(),
-                files: usage.files,
-                folders: usage.folders,
-                bytes: usage.bytes,
-            }),
+            Ok(usage) => views.push(UsageView::of(&path, usage)),
             Err(error) => failures.note(Err(Failure::from(error).about(&path))),
         }
     }
@@ -113,10 +111,7 @@ pub(crate) async fn stat(cloud: &Client, paths: &[String], global: &Global) -> R
     let mut views = Vec::new();
     for path in paths {
         match cloud.stat(&path).await {
-            Ok(status) => {
-                let copies = status.copies.iter().map(CopyView::from).collect();
-                views.push(StatView { entry: EntryView::from(&status.entry), copies });
-            }
+            Ok(status) => views.push(StatView::from(&status)),
             Err(error) => failures.note(Err(Failure::from(error).about(&path))),
         }
     }
@@ -174,76 +169,4 @@ async fn matching(cloud: &Client, pattern: &str, recursive: bool) -> Result<Vec<
         return cloud.expand(pattern).await.map_err(about);
     };
     if recursive { cloud.list_recursive(&path).await } else { cloud.list(&path).await }.map_err(about)
-}
-
-/// An entry as JSON (contract: `stat`).
-#[derive(Serialize)]
-struct EntryView {
-    path: String,
-    kind: &'static str,
-    size_bytes: Option<u64>,
-    version: Option<u64>,
-    digest: Option<String>,
-    modified: String,
-    owner: String,
-    /// Whether it has its own access list (`sector acl get`).
-    acl: bool,
-    records: Option<String>,
-    copies_wanted: Option<u8>,
-}
-
-impl From<&Entry> for EntryView {
-    fn from(entry: &Entry) -> Self {
-        let content = match &entry.kind {
-            EntryKind::File(content) => Some(content),
-            EntryKind::Folder => None,
-        };
-        Self {
-            path: entry.path.to_string(),
-            kind: if content.is_some() { "file" } else { "folder" },
-            size_bytes: content.map(|content| content.bytes),
-            version: content.map(|content| content.version.0),
-            digest: content.map(|content| content.digest.to_string()),
-            modified: show::time(entry.modified_unix_millis, true),
-            owner: entry.owner.to_string(),
-            acl: entry.has_acl,
-            records: content.map(|content| content.records.to_string()),
-            copies_wanted: content.map(|content| content.copies),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct StatView {
-    #[serde(flatten)]
-    entry: EntryView,
-    copies: Vec<CopyView>,
-}
-
-#[derive(Serialize)]
-struct CopyView {
-    node: String,
-    site: String,
-    rack: String,
-    state: &'static str,
-}
-
-impl From<&client::CopyStatus> for CopyView {
-    fn from(copy: &client::CopyStatus) -> Self {
-        let state = match copy.state {
-            CopyState::Ok => "ok",
-            CopyState::Writing => "writing",
-            CopyState::Stale => "stale",
-            CopyState::Corrupt => "corrupt",
-        };
-        Self { node: copy.node.to_string(), site: copy.place.site.clone(), rack: copy.place.rack.clone(), state }
-    }
-}
-
-#[derive(Serialize)]
-struct UsageView {
-    path: String,
-    files: u64,
-    folders: u64,
-    bytes: u64,
 }

@@ -1,8 +1,7 @@
 //! `load`: how busy the nodes are or were, as a table, or one node over time. It never judges what it shows.
 
-use client::{Client, LoadMetric, LoadSample, LoadUnit, NodeLoad};
+use client::{Client, LoadMetric, LoadSample, LoadUnit, NodeLoad, views};
 use protocol::NodeId;
-use serde_json::{Map, Value, json};
 use terminal::{failure::Failure, show};
 
 use crate::arguments::{Global, Load};
@@ -18,9 +17,7 @@ pub(crate) async fn run(cloud: &Client, asked: Load, global: &Global) -> Result<
 async fn of_all(cloud: &Client, seconds_ago: u32, global: &Global) -> Result<(), Failure> {
     let page = cloud.load(seconds_ago).await?;
     if global.json {
-        let nodes: Vec<_> = page.nodes.iter().map(node_json).collect();
-        let time = show::time(page.unix_millis, true);
-        return show::json(&json!({"time": time, "sample_seconds": page.sample_seconds, "nodes": nodes}));
+        return show::json(&views::load_page(&page));
     }
     let cells = |load: &NodeLoad| {
         let place = format!("{}/{}", load.place.site, load.place.rack);
@@ -35,9 +32,7 @@ async fn of_all(cloud: &Client, seconds_ago: u32, global: &Global) -> Result<(),
 async fn of_node(cloud: &Client, node: NodeId, seconds: u32, global: &Global) -> Result<(), Failure> {
     let series = cloud.load_series(node, seconds).await?;
     if global.json {
-        let samples: Vec<_> = series.samples.iter().map(|sample| sample.as_ref().map(sample_json)).collect();
-        let time = show::time(series.unix_millis, true);
-        return show::json(&json!({"time": time, "sample_seconds": series.sample_seconds, "samples": samples}));
+        return show::json(&views::load_series(&series));
     }
     let rows = LoadMetric::ALL.map(|metric| {
         let values: Vec<_> = series.samples.iter().map(|sample| sample.map(|it| it.get(metric))).collect();
@@ -79,52 +74,6 @@ fn in_unit(unit: LoadUnit, value: u64) -> String {
         LoadUnit::BytesPerSecond => format!("{}/s", show::size(value)),
         LoadUnit::Count => value.to_string(),
     }
-}
-
-fn node_json(load: &NodeLoad) -> Value {
-    let disk = |disk: &client::DiskLoad| {
-        json!({
-            "read_bytes_per_second": disk.read_bytes,
-            "written_bytes_per_second": disk.written_bytes,
-            "busy": disk.busy_thousandths as f64 / 1_000.0,
-            "latency_seconds": disk.latency_micros as f64 / 1_000_000.0,
-            "queue": disk.queue_hundredths as f64 / 100.0,
-        })
-    };
-    let process = |process: &client::ProcessLoad| {
-        json!({
-            "pid": process.pid,
-            "processor": process.processor_thousandths as f64 / 1_000.0,
-            "memory_bytes": process.memory_bytes,
-        })
-    };
-    json!({
-        "node": load.node.to_string(),
-        "site": load.place.site.to_string(),
-        "rack": load.place.rack.to_string(),
-        "processors": load.machine.processors,
-        "memory_bytes": load.machine.memory_bytes,
-        "load": load.sample.as_ref().map(sample_json),
-        "disks": load.disks.iter().map(|it| it.as_ref().map(disk)).collect::<Vec<_>>(),
-        "processes": load.processes.iter().map(process).collect::<Vec<_>>(),
-    })
-}
-
-/// Every metric, in whole units: shares of one, bytes, seconds.
-fn sample_json(sample: &LoadSample) -> Value {
-    let field = |metric: LoadMetric| {
-        let value = sample.get(metric);
-        let name = metric.as_str().replace('-', "_");
-        match metric.unit() {
-            LoadUnit::Thousandths => (name, json!(value as f64 / 1_000.0)),
-            LoadUnit::Hundredths => (name, json!(value as f64 / 100.0)),
-            LoadUnit::Microseconds => (name + "_seconds", json!(value as f64 / 1_000_000.0)),
-            LoadUnit::Bytes => (name + "_bytes", json!(value)),
-            LoadUnit::BytesPerSecond => (name + "_bytes_per_second", json!(value)),
-            LoadUnit::Count => (name, json!(value)),
-        }
-    };
-    Value::Object(LoadMetric::ALL.into_iter().map(field).collect::<Map<_, _>>())
 }
 
 /// What the table of all nodes shows.
@@ -170,16 +119,5 @@ mod tests {
         let curve = curve(&long);
         assert!(curve.chars().count() <= CURVE_CHARACTERS);
         assert_eq!(curve.chars().filter(|it| *it == '█').count(), 1);
-    }
-
-    #[test]
-    fn json_has_every_metric_in_whole_units() {
-        let mut sample = LoadSample::default();
-        sample.set(LoadMetric::Processor, 375);
-        sample.set(LoadMetric::DiskLatency, 350);
-        let value = sample_json(&sample);
-        assert_eq!(value["processor"], json!(0.375));
-        assert_eq!(value["disk_latency_seconds"], json!(0.00035));
-        assert_eq!(value.as_object().unwrap().len(), LoadMetric::ALL.len());
     }
 }

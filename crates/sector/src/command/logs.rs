@@ -1,9 +1,8 @@
 //! `job ID --logs`: what a job's functions printed, by stage and segment. Functions are users' programs: their text
 //! never reaches a terminal as it is, only through what makes it safe.
 
-use client::{Client, SegmentLog};
+use client::{Client, SegmentLog, views::LogsView};
 use protocol::JobId;
-use serde::Serialize;
 use terminal::{failure::Failure, show};
 
 use crate::arguments::Global;
@@ -12,8 +11,7 @@ use crate::arguments::Global;
 pub(super) async fn logs(cloud: &Client, job: JobId, global: &Global) -> Result<(), Failure> {
     let logs = cloud.job_logs(job).await?;
     if global.json {
-        let segments = logs.segments.iter().map(LogView::from).collect();
-        return show::json(&LogsView { segments, left_out: logs.left_out });
+        return show::json(&LogsView::from(&logs));
     }
     for log in &logs.segments {
         show::line(heading(log));
@@ -38,44 +36,6 @@ fn heading(log: &SegmentLog) -> String {
     let attempt = if *attempt == 0 { String::new() } else { format!(", attempt {attempt}") };
     let end = if *failed { ", which failed" } else { "" };
     format!("stage {stage}, {place}, at {node}{run}{attempt}{end}:")
-}
-
-/// A job's log as JSON (contract: `job --logs`).
-#[derive(Serialize)]
-struct LogsView {
-    segments: Vec<LogView>,
-    /// Segments over which something was printed, and for which there is no room.
-    left_out: u64,
-}
-
-#[derive(Serialize)]
-struct LogView {
-    stage: u32,
-    /// `null` for what was printed while the function was loaded.
-    segment: Option<u64>,
-    /// How often the whole job had been started again.
-    run: u32,
-    attempt: u32,
-    node: String,
-    failed: bool,
-    text: String,
-    /// Bytes in the middle of the text that are not kept.
-    left_out_bytes: u64,
-}
-
-impl From<&SegmentLog> for LogView {
-    fn from(log: &SegmentLog) -> Self {
-        Self {
-            stage: log.stage,
-            segment: log.output.segment,
-            run: log.epoch,
-            attempt: log.attempt,
-            node: log.node.to_string(),
-            failed: log.failed,
-            text: log.output.text(),
-            left_out_bytes: log.output.left_out_bytes,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -32,7 +32,6 @@ mod profile;
 mod quota;
 mod rebuild;
 mod remove;
-mod room;
 mod segments;
 mod sessions;
 mod sync;

@@ -1,8 +1,7 @@
 //! `quota`: how much users and folders hold, and how much they may. It never enforces a quota: the master does.
 
-use client::{Client, QuotaOf};
+use client::{Client, QuotaOf, views::QuotaView};
 use protocol::UserName;
-use serde::Serialize;
 use terminal::{failure::Failure, show};
 
 use super::{
@@ -55,44 +54,20 @@ fn apply(bytes: &mut Option<u64>, files: &mut Option<u64>, limit: &str) -> Resul
 
 async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let quotas = cloud.quotas().await?;
-    let views = quotas.into_iter().map(|quota| {
-        let (user, folder) = match quota.of {
-            QuotaOf::User(user) => (Some(user), None),
-            QuotaOf::Folder(path) => (None, Some(path.to_string())),
-        };
-        QuotaView {
-            user,
-            folder,
-            used_bytes: quota.used_bytes,
-            used_files: quota.used_files,
-            bytes: quota.bytes,
-            files: quota.files,
-        }
-    });
+    let views = quotas.into_iter().map(QuotaView::from);
     if global.json {
         return show::json(&views.collect::<Vec<_>>());
     }
     let rows: Vec<_> = views
         .map(|view| {
             let of = |most: Option<String>| most.unwrap_or_else(|| "any".into());
-            let who = view.user.map(|user| user.to_string()).or(view.folder).unwrap_or_default();
+            let who = view.user.or(view.folder).unwrap_or_default();
             let (bytes, files) = (view.bytes.map(show::size), view.files.map(|files| files.to_string()));
             vec![show::size(view.used_bytes), of(bytes), view.used_files.to_string(), of(files), who]
         })
         .collect();
     show::table(&[" used", " of", " files", " of", "user or folder"], &rows);
     Ok(())
-}
-
-/// A quota as JSON: of a user or of a folder.
-#[derive(Serialize)]
-struct QuotaView {
-    user: Option<UserName>,
-    folder: Option<String>,
-    used_bytes: u64,
-    used_files: u64,
-    bytes: Option<u64>,
-    files: Option<u64>,
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use client::{Client, TopologyStatus};
-use protocol::{Topology, rate};
-use serde::Serialize;
+use client::{
+    Client, TopologyStatus,
+    views::{TopologyView, links},
+};
+use protocol::rate;
 use terminal::{failure::Failure, show};
 
 use crate::arguments::{Global, TopologyVerb};
@@ -57,74 +59,4 @@ fn print(status: TopologyStatus, global: &Global) -> Result<(), Failure> {
         show::table(&["link", " distance", " limit"], &links);
     }
     Ok(())
-}
-
-fn links(topology: &Topology) -> Vec<LinkView> {
-    let view = |sites: Vec<String>, link: protocol::topology::Link| LinkView {
-        sites,
-        distance_millis: link.distance_millis,
-        limit_bytes_per_second: link.limit_bytes_per_second,
-    };
-    let named = topology.links().map(|(pair, link)| {
-        let (a, b) = pair.sites();
-        view(vec![a.to_owned(), b.to_owned()], *link)
-    });
-    let mut links: Vec<_> = named.collect();
-    let between = topology.default_link();
-    if between != protocol::topology::Link::default() {
-        links.push(view(vec!["all others".into()], between));
-    }
-    links
-}
-
-#[derive(Serialize)]
-struct TopologyView {
-    file: Option<String>,
-    fault: Option<String>,
-    nodes: Vec<NodeView>,
-    addresses: Vec<AddressView>,
-    links: Vec<LinkView>,
-}
-
-#[derive(Serialize)]
-struct NodeView {
-    id: String,
-    site: String,
-    rack: String,
-    known: bool,
-}
-
-#[derive(Serialize)]
-struct AddressView {
-    range: String,
-    site: String,
-    rack: Option<String>,
-}
-
-#[derive(Serialize)]
-struct LinkView {
-    sites: Vec<String>,
-    distance_millis: Option<u32>,
-    limit_bytes_per_second: Option<u64>,
-}
-
-impl From<TopologyStatus> for TopologyView {
-    fn from(status: TopologyStatus) -> Self {
-        let TopologyStatus { file, fault, topology, places } = status;
-        let view = |id: &protocol::NodeId, place: &protocol::Place, known| NodeView {
-            id: id.to_string(),
-            site: place.site.clone(),
-            rack: place.rack.clone(),
-            known,
-        };
-        let mut nodes: Vec<_> = places.iter().map(|(id, place)| view(id, place, true)).collect();
-        let named = topology.nodes().filter(|(id, _)| !places.iter().any(|(known, _)| known == *id));
-        nodes.extend(named.map(|(id, place)| view(id, place, false)));
-        let addresses = topology.addresses().map(|(range, spot)| AddressView {
-            range: range.to_string(),
-            site: spot.site.clone(),
-            rack: spot.rack.clone(),
-        });
-        Self { file, fault, nodes, addresses: addresses.collect(), links: links(&topology) }
-    }
 }

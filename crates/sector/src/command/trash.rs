@@ -1,7 +1,6 @@
 //! `trash`: what was removed and can be restored. It works on names alone and never carries a file's bytes.
 
-use client::{Client, SectorPath};
-use serde::Serialize;
+use client::{Client, SectorPath, views::TrashView};
 use terminal::{failure::Failure, show};
 
 use crate::arguments::{Global, TrashCommand};
@@ -19,16 +18,7 @@ pub(crate) async fn run(cloud: &Client, command: TrashCommand, global: &Global) 
 async fn list(cloud: &Client, all_users: bool, global: &Global) -> Result<(), Failure> {
     let items = cloud.trash(all_users).await?;
     if global.json {
-        let views = items.into_iter().map(|item| TrashView {
-            path: item.from.to_string(),
-            trash_path: item.at.to_string(),
-            kind: if item.bytes.is_some() { "file" } else { "folder" },
-            size_bytes: item.bytes,
-            user: item.user.to_string(),
-            removed: show::time(item.key.removed_unix_millis, true),
-            until: show::time(item.until_unix_millis, true),
-        });
-        return show::json(&views.collect::<Vec<_>>());
+        return show::json(&items.iter().map(TrashView::from).collect::<Vec<_>>());
     }
     let rows: Vec<_> = items
         .into_iter()
@@ -66,16 +56,4 @@ async fn target(cloud: &Client, path: &SectorPath, to: &SectorPath) -> Result<Se
         Some(name) if is_folder => Ok(to.join(name)?),
         _ => Ok(to.clone()),
     }
-}
-
-/// Something removed, as JSON.
-#[derive(Serialize)]
-struct TrashView {
-    path: String,
-    trash_path: String,
-    kind: &'static str,
-    size_bytes: Option<u64>,
-    user: String,
-    removed: String,
-    until: String,
 }

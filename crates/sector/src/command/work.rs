@@ -1,7 +1,6 @@
 //! `work`: all background work of the cloud in one table. It never starts, stops or speeds up any of it.
 
-use client::{Client, WorkItem, WorkRow};
-use serde::Serialize;
+use client::{Client, WorkItem, WorkRow, views::WorkView};
 use terminal::{failure::Failure, show};
 
 use crate::arguments::Global;
@@ -10,16 +9,16 @@ use crate::arguments::Global;
 pub(crate) async fn run(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let rows = cloud.work().await?;
     if global.json {
-        return show::json(&rows.iter().map(|row| WorkView::of(row, global.json)).collect::<Vec<_>>());
+        return show::json(&rows.iter().map(WorkView::from).collect::<Vec<_>>());
     }
     let cells = |row: &WorkRow| {
-        let view = WorkView::of(row, global.json);
-        let fault = match (view.last_error_time, view.last_error) {
-            (Some(time), Some(error)) => format!("{time} {error}"),
-            _ => "-".into(),
-        };
+        let view = WorkView::from(row);
+        let time = |millis| show::time(millis, false);
+        let fault = row.item.last_fault.as_ref();
+        let fault = fault.map(|fault| format!("{} {}", time(fault.unix_millis), fault.message));
         let subject = if view.subject.is_empty() { "-".into() } else { view.subject };
-        vec![view.at, view.work.into(), subject, view.state.into(), progress(&row.item), or_dash(view.next), fault]
+        let next = or_dash(row.item.next_unix_millis.map(time));
+        vec![view.at, view.work.into(), subject, view.state.into(), progress(&row.item), next, or_dash(fault)]
     };
     let head = ["at", "work", "of", "state", "progress", "next", "last error"];
     show::table(&head, &rows.iter().map(cells).collect::<Vec<_>>());
@@ -41,41 +40,6 @@ fn progress(item: &WorkItem) -> String {
 
 fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".into())
-}
-
-#[derive(Serialize)]
-struct WorkView {
-    at: String,
-    work: &'static str,
-    subject: String,
-    state: &'static str,
-    done: Option<u64>,
-    left: Option<u64>,
-    unit: &'static str,
-    last_error: Option<String>,
-    last_error_time: Option<String>,
-    next: Option<String>,
-    reported: String,
-}
-
-impl WorkView {
-    fn of(row: &WorkRow, exact: bool) -> Self {
-        let WorkRow { node, unix_millis, item } = row;
-        let time = |millis| show::time(millis, exact);
-        Self {
-            at: node.as_ref().map_or_else(|| "master".into(), ToString::to_string),
-            work: item.kind.as_str(),
-            subject: item.subject.clone(),
-            state: item.state.as_str(),
-            done: item.done,
-            left: item.left,
-            unit: item.kind.unit(),
-            last_error: item.last_fault.as_ref().map(|fault| fault.message.clone()),
-            last_error_time: item.last_fault.as_ref().map(|fault| time(fault.unix_millis)),
-            next: item.next_unix_millis.map(time),
-            reported: time(*unix_millis),
-        }
-    }
 }
 
 #[cfg(test)]

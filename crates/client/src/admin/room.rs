@@ -1,30 +1,69 @@
-//! How full nodes, disks and quotas are, for `sector health` and `sector nodes`. A disk that several nodes share counts
-//! once. It never decides where a copy goes: the master does.
+//! The cloud's health as an operator should hear it: what the master says, and how full nodes, disks and quotas are. A
+//! disk that several nodes share counts once. It never decides where a copy goes: the master does.
 
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 
-use client::{Membership, NodeState, NodeStatus, QuotaOf, QuotaStatus};
 use protocol::disk::{DiskState, DiskStatus};
-use terminal::show;
+
+use crate::{Client, ClientError, Health, Membership, NodeState, NodeStatus, QuotaOf, QuotaStatus};
+
+/// What the master says of the cloud's health, and the room in it.
+#[derive(Clone, Debug)]
+pub struct HealthReport {
+    /// What the master says.
+    pub health: Health,
+    /// What is full.
+    pub room: Room,
+    /// Bytes of all nodes together.
+    pub total: Total,
+}
+
+impl HealthReport {
+    /// `ok`, `warning` or `critical`.
+    pub fn status(&self) -> &'static str {
+        let Health { lost, corrupt, reasons, .. } = &self.health;
+        match (lost + corrupt, reasons.is_empty() && self.room.reasons.is_empty()) {
+            (0, true) => "ok",
+            (0, false) if !self.room.is_critical => "warning",
+            _ => "critical",
+        }
+    }
+}
+
+impl Client {
+    /// The health of the cloud, with all that is nearly full.
+    ///
+    /// # Errors
+    /// If the master does not answer.
+    pub async fn health_report(&self) -> Result<HealthReport, ClientError> {
+        let health = self.health().await?;
+        let nodes = self.nodes().await?;
+        let room = room(&nodes, &self.quotas().await?);
+        let (total, _) = total(&nodes, local_device);
+        Ok(HealthReport { health, room, total })
+    }
+}
 
 /// What an operator should hear of the cloud's room.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Room {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Room {
     /// A sentence each, the fullest first.
-    pub(super) reasons: Vec<String>,
+    pub reasons: Vec<String>,
     /// Whether something is so full that writing is about to fail.
-    pub(super) is_critical: bool,
+    pub is_critical: bool,
 }
 
 /// Bytes of all nodes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Total {
-    pub(super) used_bytes: u64,
-    pub(super) free_bytes: u64,
+pub struct Total {
+    /// What slices take.
+    pub used_bytes: u64,
+    /// What they can still take.
+    pub free_bytes: u64,
 }
 
 /// Everything that is at least [`WARNING_PERCENT`] full.
-pub(super) fn room(nodes: &[NodeStatus], quotas: &[QuotaStatus]) -> Room {
+pub fn room(nodes: &[NodeStatus], quotas: &[QuotaStatus]) -> Room {
     let mut full: Vec<(u64, String, &'static str)> = Vec::new();
     for node in nodes.iter().filter(|node| node.state == NodeState::Up && node.membership == Membership::Active) {
         let advice = "add nodes or disks, or remove files";
@@ -61,11 +100,18 @@ pub(super) fn room(nodes: &[NodeStatus], quotas: &[QuotaStatus]) -> Room {
     Room { reasons, is_critical }
 }
 
-/// The room of the whole cloud, and a sentence for each disk that several nodes share.
-pub(super) fn total(
-    nodes: &[NodeStatus],
-    device_of: impl Fn(&NodeStatus, &str) -> Option<u64>,
-) -> (Total, Vec<String>) {
+/// A disk that several nodes share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedDisk {
+    /// The nodes.
+    pub nodes: Vec<String>,
+    /// What is free on it.
+    pub free_bytes: u64,
+}
+
+/// The room of the whole cloud, and each disk that several nodes share. `device_of` says on which file system a folder
+/// of a node lies, where that is known.
+pub fn total(nodes: &[NodeStatus], device_of: impl Fn(&NodeStatus, &str) -> Option<u64>) -> (Total, Vec<SharedDisk>) {
     let mut total = Total::default();
     let mut shared: BTreeMap<u64, (u64, Vec<&str>)> = BTreeMap::new();
     for node in nodes.iter().filter(|node| node.state == NodeState::Up) {
@@ -84,15 +130,16 @@ pub(super) fn total(
         }
     }
     total.free_bytes += shared.values().map(|(free, _)| free).sum::<u64>();
-    let said = shared.values().filter(|(_, names)| names.len() > 1).map(|(free, names)| {
-        format!("{} share one disk: its {} of free room count once", names.join(", "), show::size(*free))
-    });
-    let said = said.collect();
-    (total, said)
+    let several = shared.into_values().filter(|(_, names)| names.len() > 1);
+    let disk = |(free_bytes, names): (u64, Vec<&str>)| SharedDisk {
+        nodes: names.into_iter().map(str::to_owned).collect(),
+        free_bytes,
+    };
+    (total, several.map(disk).collect())
 }
 
 /// The file system of a node's folder, where the node is on this machine. Of other machines it is not known.
-pub(super) fn local_device(node: &NodeStatus, folder: &str) -> Option<u64> {
+pub fn local_device(node: &NodeStatus, folder: &str) -> Option<u64> {
     let is_here = node.address.ip().to_canonical().is_loopback();
     is_here.then(|| std::fs::metadata(folder).ok()).flatten().map(|folder| folder.dev())
 }
@@ -149,7 +196,7 @@ mod tests {
             sandbox_missing: None,
             refused_tickets: BTreeMap::new(),
             links: Vec::new(),
-            marks: client::NodeMarks::default(),
+            marks: crate::NodeMarks::default(),
         }
     }
 
@@ -190,9 +237,8 @@ mod tests {
     fn a_disk_that_nodes_share_counts_once_and_is_said() {
         let nodes = [node("a", &[(1, 70), (1, 70)]), node("b", &[(1, 69)]), node("c", &[(1, 30)])];
         let device = |node: &NodeStatus, _: &str| (node.node.as_str() != "c").then_some(7);
-        let (all, said) = total(&nodes, device);
+        let (all, shared) = total(&nodes, device);
         assert_eq!(all, Total { used_bytes: 4, free_bytes: 100 });
-        assert_eq!(said.len(), 1);
-        assert!(said[0].starts_with("a, b share one disk: its 70 B"), "{}", said[0]);
+        assert_eq!(shared, [SharedDisk { nodes: vec!["a".into(), "b".into()], free_bytes: 70 }]);
     }
 }
