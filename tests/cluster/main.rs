@@ -46,3 +46,4 @@ mod testbed;
 mod testbed_faults;
 mod unauthenticated;
 mod uploads;
+mod web;

@@ -22,6 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // `functions` only for the SPE process of its tests.
     ("node", &["protocol", "sphere", "net", "store", "daemon", "spe", "functions"]),
     ("client", &["protocol", "sphere", "net"]),
+    ("gateway", &["client", "daemon"]),
     ("terminal", &["protocol", "daemon", "client"]),
     ("terasort", &["protocol", "client", "terminal", "functions"]),
     (
@@ -37,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "master",
             "node",
             "client",
+            "gateway",
             "terminal",
             "functions",
             "terasort",

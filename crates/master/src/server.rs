@@ -10,7 +10,7 @@ use daemon::{
     group_commit::GroupCommit,
     metrics::Readings,
     ready as ready_line,
-    settings::{Checked, MasterSettings, Settings},
+    settings::{Checked, MasterSettings},
     shutdown::{ShutdownToken, TaskGroup},
     topology::TopologyFile,
     worker::Workers,

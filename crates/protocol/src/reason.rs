@@ -104,6 +104,37 @@ impl Reason {
             Self::Exists | Self::IsFolder | Self::NotFolder => Status::Exists,
         }
     }
+
+    /// Its name in JSON. It never changes.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Invalid => "invalid",
+            Self::NotFound => "not_found",
+            Self::NoRight => "no_right",
+            Self::Unavailable => "unavailable",
+            Self::Corrupt => "corrupt",
+            Self::Exists => "exists",
+            Self::IsFolder => "is_folder",
+            Self::NotFolder => "not_folder",
+            Self::NotEmpty => "not_empty",
+            Self::LeaseHeld { .. } => "lease_held",
+            Self::LeaseEnded => "lease_ended",
+            Self::VersionChanged { .. } => "version_changed",
+            Self::QuotaExceeded => "quota_exceeded",
+            Self::NoSpace => "no_space",
+            Self::LimitReached => "limit_reached",
+            Self::Busy => "busy",
+            Self::TooManyRequests { .. } => "too_many_requests",
+            Self::LockedOut { .. } => "locked_out",
+            Self::NotAuthenticated => "not_authenticated",
+            Self::NotPermitted => "not_permitted",
+            Self::InUse => "in_use",
+            Self::JobEnded => "job_ended",
+            Self::Rebuilding => "rebuilding",
+            Self::NoCopy => "no_copy",
+        }
+    }
 }
 
 /// A refusal that travels: why, and one sentence for a person that says what to do.

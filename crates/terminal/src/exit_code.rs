@@ -1,5 +1,5 @@
-//! What scripts read of a failure: its exit code, and its name in JSON (`docs/command-line.md`). One `match` each,
-//! without a wildcard, so that a new reason visits them. It never reads a sentence.
+//! The exit code of a failure (`docs/command-line.md`). One `match` without a wildcard, so that a new reason visits it.
+//! It never reads a sentence.
 
 use protocol::Reason;
 
@@ -29,37 +29,6 @@ pub(crate) fn of(reason: Reason) -> u8 {
         | Reason::JobEnded
         | Reason::Rebuilding
         | Reason::NoCopy => reason.status().exit_code(),
-    }
-}
-
-/// The name of a reason in JSON. It never changes.
-pub fn reason_name(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Failed => "failed",
-        Reason::Invalid => "invalid",
-        Reason::NotFound => "not_found",
-        Reason::NoRight => "no_right",
-        Reason::Unavailable => "unavailable",
-        Reason::Corrupt => "corrupt",
-        Reason::Exists => "exists",
-        Reason::IsFolder => "is_folder",
-        Reason::NotFolder => "not_folder",
-        Reason::NotEmpty => "not_empty",
-        Reason::LeaseHeld { .. } => "lease_held",
-        Reason::LeaseEnded => "lease_ended",
-        Reason::VersionChanged { .. } => "version_changed",
-        Reason::QuotaExceeded => "quota_exceeded",
-        Reason::NoSpace => "no_space",
-        Reason::LimitReached => "limit_reached",
-        Reason::Busy => "busy",
-        Reason::TooManyRequests { .. } => "too_many_requests",
-        Reason::LockedOut { .. } => "locked_out",
-        Reason::NotAuthenticated => "not_authenticated",
-        Reason::NotPermitted => "not_permitted",
-        Reason::InUse => "in_use",
-        Reason::JobEnded => "job_ended",
-        Reason::Rebuilding => "rebuilding",
-        Reason::NoCopy => "no_copy",
     }
 }
 

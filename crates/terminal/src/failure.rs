@@ -8,11 +8,7 @@ use daemon::DaemonError;
 use protocol::{Reason, Refusal};
 use serde::Serialize;
 
-use crate::{
-    exit_code::{self, reason_name},
-    safe_text::sanitize,
-    say, show,
-};
+use crate::{exit_code, safe_text::sanitize, say, show};
 
 /// A command's failure.
 #[derive(Debug)]
@@ -85,7 +81,7 @@ impl Failure {
 
     /// As JSON, for a list of failures in a document.
     pub fn view(&self) -> FailureView {
-        let reason = if self.signal_code.is_some() { "interrupted" } else { reason_name(self.reason) };
+        let reason = if self.signal_code.is_some() { "interrupted" } else { self.reason.as_str() };
         FailureView { reason, message: self.message.clone(), path: self.path.clone() }
     }
 

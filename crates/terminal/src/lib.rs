@@ -20,7 +20,6 @@ pub mod session;
 pub mod show;
 
 pub use cloud_path::cloud_path;
-pub use exit_code::reason_name;
 pub use failure::{Failure, Failures};
 pub use job_progress::drive;
 pub use options::Global;

@@ -173,6 +173,11 @@ impl Client {
         self.throttle.rate_bytes_per_second().is_none().then(|| self.connections().local())
     }
 
+    /// What it logged in with. It holds a secret.
+    pub fn profile(&self) -> &Profile {
+        &self.inner.profile
+    }
+
     /// The logged-in user.
     pub fn user(&self) -> &UserName {
         &self.inner.profile.user

@@ -34,6 +34,12 @@ pub fn rfc3339_seconds(unix_millis: u64) -> String {
     humantime::format_rfc3339_seconds(at(unix_millis)).to_string()
 }
 
+/// Reads what [`rfc3339`] writes, in milliseconds since the Unix epoch.
+pub fn parse_rfc3339(text: &str) -> Option<u64> {
+    let time = humantime::parse_rfc3339(text).ok()?;
+    u64::try_from(time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+
 fn at(unix_millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(unix_millis)
 }

@@ -9,7 +9,7 @@ use std::{
 
 use protocol::HostAddress;
 
-use super::{CredentialFiles, Keyed, Unreadable};
+use super::{Keyed, Unreadable};
 use crate::DaemonError;
 
 /// Settings that were checked: relations hold, paths are absolute. The fields are read through it and can no longer be
@@ -21,9 +21,6 @@ pub struct Checked<T>(T);
 pub trait Settings: Keyed {
     /// Makes paths absolute from `base`, fills in values that depend on the machine, and reports what does not fit.
     fn check(&mut self, base: &Path) -> Result<(), InvalidSetting>;
-
-    /// Where the role's certificate and key are.
-    fn credential_files(&self) -> CredentialFiles;
 }
 
 /// A relation that does not hold.

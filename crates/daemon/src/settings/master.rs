@@ -75,6 +75,15 @@ settings! {
 }
 
 impl MasterSettings {
+    /// Where its certificate and key are.
+    pub fn credential_files(&self) -> CredentialFiles {
+        CredentialFiles {
+            authority: self.authority.clone(),
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+        }
+    }
+
     /// How long a node may be silent.
     pub fn node_lost_after(&self) -> Duration {
         Duration::from_secs(self.node_lost_after_seconds)
@@ -136,14 +145,6 @@ impl Settings for MasterSettings {
             return Err(InvalidSetting { keys: &["sync_copies", "copies"], why });
         }
         Ok(())
-    }
-
-    fn credential_files(&self) -> CredentialFiles {
-        CredentialFiles {
-            authority: self.authority.clone(),
-            certificate: self.certificate.clone(),
-            key: self.key.clone(),
-        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Settings: a TOML file for each role, read once, checked once, and then passed on as [`Checked`]. Unknown keys are
 //! refused, and every error names the file, the line and the key. A new key is one paragraph in [`security`],
-//! [`master`] or [`node`], with its entry in `docs/settings.md` and its default. Apart from the role's own certificate
+//! [`master`], [`node`] or [`gateway`], with its entry in `docs/settings.md` and its default. Apart from the role's own certificate
 //! files, it never looks at the network or at what a folder holds.
 
 mod checked;
 mod credentials;
+mod gateway;
 mod keys;
 mod master;
 mod node;
@@ -16,6 +17,7 @@ mod third_party;
 
 pub use checked::{Checked, InvalidSetting, Settings};
 pub use credentials::{CredentialFiles, CredentialTexts};
+pub use gateway::GatewaySettings;
 pub use keys::{Key, Keyed, Lines, Unreadable};
 pub use master::MasterSettings;
 pub use node::NodeSettings;

@@ -122,6 +122,15 @@ settings! {
 }
 
 impl NodeSettings {
+    /// Where its certificate and key are.
+    pub fn credential_files(&self) -> CredentialFiles {
+        CredentialFiles {
+            authority: self.authority.clone(),
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+        }
+    }
+
     /// The node's place in the topology.
     pub fn place(&self) -> Place {
         Place::new(self.site.as_str(), self.rack.as_str())
@@ -241,14 +250,6 @@ impl Settings for NodeSettings {
         }
         check_range(&["transfers_max"], self.transfers_max, 1, 65_536)?;
         check_range(&["status_interval_millis"], self.status_interval_millis, 100, 60_000)
-    }
-
-    fn credential_files(&self) -> CredentialFiles {
-        CredentialFiles {
-            authority: self.authority.clone(),
-            certificate: self.certificate.clone(),
-            key: self.key.clone(),
-        }
     }
 }
 

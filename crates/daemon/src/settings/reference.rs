@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{Key, Keyed, LdapSettings, MasterSettings, NodeSettings, OidcSettings, SecuritySettings};
+use super::{GatewaySettings, Key, Keyed, LdapSettings, MasterSettings, NodeSettings, OidcSettings, SecuritySettings};
 
 /// The reference of all settings as Markdown.
 pub fn reference() -> String {
@@ -13,6 +13,7 @@ pub fn reference() -> String {
     section::<OidcSettings>(&mut page, "[providers.NAME], kind = \"oidc\", in security.toml");
     section::<MasterSettings>(&mut page, "sector master --config master.toml");
     section::<NodeSettings>(&mut page, "sector node --config node.toml");
+    section::<GatewaySettings>(&mut page, "sector gateway --config gateway.toml");
     page
 }
 

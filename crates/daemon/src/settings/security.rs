@@ -43,6 +43,15 @@ settings! {
 }
 
 impl SecuritySettings {
+    /// Where its certificate and key are.
+    pub fn credential_files(&self) -> CredentialFiles {
+        CredentialFiles {
+            authority: self.authority.clone(),
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+        }
+    }
+
     /// How long certificates live.
     pub fn certificate_life(&self) -> Duration {
         Duration::from_secs(self.certificate_life_seconds)
@@ -54,13 +63,5 @@ impl Settings for SecuritySettings {
         make_all_absolute(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
         check_range(&["certificate_life_seconds"], self.certificate_life_seconds, 10, 315_360_000)?;
         providers::check(self.providers.iter_mut().flatten(), self.provider_order.as_deref(), base)
-    }
-
-    fn credential_files(&self) -> CredentialFiles {
-        CredentialFiles {
-            authority: self.authority.clone(),
-            certificate: self.certificate.clone(),
-            key: self.key.clone(),
-        }
     }
 }

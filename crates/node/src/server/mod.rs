@@ -8,7 +8,7 @@ use std::{net::SocketAddr, path::PathBuf, process, sync::Arc, time::Duration};
 
 use daemon::{
     ready,
-    settings::{Checked, NodeSettings, Settings},
+    settings::{Checked, NodeSettings},
     shutdown::{ShutdownToken, TaskGroup},
     worker::Workers,
 };

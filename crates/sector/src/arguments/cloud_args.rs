@@ -22,6 +22,9 @@ pub(crate) struct Up {
     /// The master's port; 0 takes a free one [default: the one it has, 7011 of a new cloud]
     #[arg(long)]
     pub(crate) port: Option<u16>,
+    /// The port of the web page; 0 takes a free one [default: the one it has, 7080 of a new cloud]
+    #[arg(long)]
+    pub(crate) web_port: Option<u16>,
     /// Run in the background; stop it with `sector down`
     #[arg(long)]
     pub(crate) detach: bool,
@@ -41,6 +44,16 @@ pub(crate) struct Up {
     #[arg(long, value_name = "FILE", requires = "processes", hide = true,
           conflicts_with_all = ["nodes", "sites", "port", "detach", "disks_per_node", "insecure_data"])]
     pub(crate) placement: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Web {
+    /// The page's address [default: that of the cloud that `sector up` started]
+    #[arg(long, value_name = "URL")]
+    pub(crate) at: Option<String>,
+    /// Open it in this machine's browser too
+    #[arg(long)]
+    pub(crate) open: bool,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -28,7 +28,7 @@ pub(crate) use audit_args::{Audit, AuditCommand, AuditFolder, AuditShow};
 pub(crate) use backup_args::{Backup, Restore};
 pub(crate) use cloud_args::{
     Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Metrics, Node, NodeVerb,
-    Rebalance, Rebuild, RemoveNode, Role, TopologyVerb, Up,
+    Rebalance, Rebuild, RemoveNode, Role, TopologyVerb, Up, Web,
 };
 pub(crate) use file_args::{
     Cat, Check, Cp, Get, LeaseCommand, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, SyncFolders,
@@ -74,6 +74,12 @@ pub(crate) enum Command {
     /// Run a node, let nodes in, or drain, remove and list them
     #[command(after_help = "Example: sector node drain node-3 --wait   (`sector node --config FILE` runs one)")]
     Node(Node),
+    /// Run a gateway: the web page, and its interface for programs
+    #[command(after_help = "Example: sector gateway --config gateway.toml")]
+    Gateway(Role),
+    /// Print a link that logs you in at the web page, once
+    #[command(after_help = "Example: sector web --open")]
+    Web(Web),
     /// The nodes and how they are
     #[command(after_help = "Example: sector nodes --json")]
     Nodes,
@@ -257,6 +263,7 @@ impl Command {
                 | Self::Security(SecurityRole { command: None, .. })
                 | Self::Master(MasterRole { command: None, .. })
                 | Self::Node(Node { verb: None, .. })
+                | Self::Gateway(_)
         )
     }
 }
@@ -287,7 +294,10 @@ mod tests {
         (
             "cloud",
             "Start, stop and watch a cloud",
-            &["up", "down", "demo", "security", "master", "nodes", "health", "load", "work", "metrics", "doctor"],
+            &[
+                "up", "down", "demo", "web", "security", "master", "gateway", "nodes", "health", "load", "work",
+                "metrics", "doctor",
+            ],
         ),
         ("nodes", "Nodes and sites", &["node", "rebalance", "topology"]),
         (

@@ -8,8 +8,8 @@ use std::{
 };
 
 use client::Profile;
-use daemon::settings::{Checked, MasterSettings, NodeSettings, SecuritySettings, Settings};
-use protocol::{NodeId, UserName};
+use daemon::settings::{Checked, GatewaySettings, MasterSettings, NodeSettings, SecuritySettings, Settings};
+use protocol::{HostAddress, NodeId, UserName};
 use security::create_cloud;
 use serde::Deserialize;
 use terminal::failure::Failure;
@@ -208,6 +208,32 @@ impl Layout {
         self.complete(id.as_str(), &first, &always)
     }
 
+    /// The settings of the web page: at `port` where there are none yet, and from now on if it was asked for.
+    pub(crate) fn gateway(
+        &self,
+        master: &HostAddress,
+        port: Option<u16>,
+        is_asked: bool,
+    ) -> Result<Checked<GatewaySettings>, Failure> {
+        write_private(&self.folder.join(GATEWAY).join("authority.pem"), self.authority_pem.as_bytes())?;
+        let listen = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port.unwrap_or(WEB_PORT)).to_string();
+        let mut always: Vec<(&str, Value)> = vec![("master", master.to_string().into())];
+        if is_asked {
+            always.push(("listen", listen.as_str().into()));
+        }
+        Ok(self.complete(GATEWAY, &[("listen", listen.as_str().into())], &always)?.1)
+    }
+
+    /// The same settings at any free port, which they do not remember.
+    pub(crate) fn gateway_at_free_port(
+        &self,
+        settings: &Checked<GatewaySettings>,
+    ) -> Result<Checked<GatewaySettings>, Failure> {
+        let listen = SocketAddr::new(settings.listen.ip(), 0);
+        let settings = GatewaySettings { listen, ..(**settings).clone() };
+        Ok(Checked::of(settings, &self.folder.join(GATEWAY))?)
+    }
+
     /// Completes a role's settings: `first` where there are none, `always` at every start. The rest stays as it is.
     fn complete<T: Settings>(
         &self,
@@ -221,7 +247,10 @@ impl Layout {
         if settings.is_new() || self.is_given {
             settings.set(first);
         }
-        settings.use_folder(&folder);
+        // The gateway's folder is no part of its settings, and its certificate comes from elsewhere.
+        if T::KEYS.iter().any(|key| key.name == "folder") {
+            settings.use_folder(&folder);
+        }
         settings.set(always);
         if let Some(text) = settings.changed() {
             write_private(&file, text.as_bytes())?;
@@ -264,6 +293,10 @@ fn one() -> u32 {
 }
 
 /// A role's settings, in its folder.
+/// The folder of the web page.
+const GATEWAY: &str = "web";
+/// Its port in a new cloud.
+const WEB_PORT: u16 = 7080;
 pub(crate) const SETTINGS_FILE: &str = "settings.toml";
 /// On one machine a node is lost only when its process is: five missed reports are enough.
 const NODE_LOST_AFTER_SECONDS: i64 = 5;

@@ -5,6 +5,7 @@
 pub(crate) mod embedded;
 mod known_cloud;
 mod layout;
+mod page;
 mod parent;
 pub(crate) mod processes;
 pub(crate) mod role;
@@ -19,7 +20,8 @@ use protocol::Reason;
 use terminal::{background, failure::Failure, show};
 
 pub(crate) use self::layout::{CloudShape, CloudSpec, Layout, RolePlacement, security_failure, write_private};
-use self::{known_cloud::AskedCloud, parent::Parent, running_cloud::RunningCloud};
+pub(crate) use self::running_cloud::RunningCloud;
+use self::{known_cloud::AskedCloud, page::Page, parent::Parent};
 use crate::arguments::{Global, Up};
 
 /// `sector up`.
@@ -64,7 +66,8 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
         Started::Embedded(embedded::Embedded::start(&layout).await?)
     };
     let note = is_of_home.then_some(home.as_path());
-    let result = serve(&mut cloud, &layout, global, note, &mut signals, &mut parent).await;
+    let asked = Asked { home: note, web_port: up.web_port, is_free_port: up.port == Some(0) };
+    let result = serve(&mut cloud, &layout, global, asked, &mut signals, &mut parent).await;
     cloud.stop().await;
     if let Some(home) = note {
         RunningCloud::forget(home);
@@ -131,12 +134,21 @@ impl Started {
     }
 }
 
-/// Runs from the start until asked to stop. With a home for it, a note says that the cloud runs.
+/// What `serve` must know of the command.
+struct Asked<'a> {
+    /// Where a note says that the cloud runs, if it is that of a home.
+    home: Option<&'a Path>,
+    web_port: Option<u16>,
+    /// Whether the master takes any free port, and so the page too.
+    is_free_port: bool,
+}
+
+/// Runs from the start until asked to stop.
 async fn serve(
     cloud: &mut Started,
     layout: &Layout,
     global: &Global,
-    home: Option<&Path>,
+    Asked { home, web_port, is_free_port }: Asked<'_>,
     signals: &mut Signals,
     parent: &mut Parent,
 ) -> Result<(), Failure> {
@@ -157,8 +169,16 @@ async fn serve(
     if !global.quiet && home.is_some() && file != Profile::default_file()? {
         terminal::say!("sector: commands use another profile than this one; see `sector profile list`");
     }
+    // The cloud is well without its page.
+    let page = match home {
+        Some(_) => Page::start(layout, &profile, web_port, is_free_port).await.map_err(|failure| {
+            terminal::say!("sector: the web page is not served: {failure}");
+        }),
+        None => Err(()),
+    };
     if let Some(home) = home {
-        RunningCloud::here(profile.address.clone(), &layout.folder).save(home)?;
+        let url = page.as_ref().ok().map(|page| page.url().to_owned());
+        RunningCloud::here(profile.address.clone(), &layout.folder, url).save(home)?;
     }
     show::mark_output();
     ready::announce(format_args!("sector://{}", profile.address))
@@ -169,12 +189,19 @@ async fn serve(
             file.display(),
             layout.folder.display()
         );
+        if let Ok(page) = &page {
+            terminal::say!("web page {}   (once, within 15 minutes; then `sector web`)", page.login_link());
+        }
     }
-    tokio::select! {
+    let result = tokio::select! {
         _ = signals.next() => Ok(()),
         () = parent.exited() => Ok(()),
         all_ended = cloud.watch() => Err(all_ended),
+    };
+    if let Ok(page) = page {
+        page.stop().await;
     }
+    result
 }
 
 /// Starts the same command in the background and waits for its ready line.
@@ -185,6 +212,7 @@ fn detach(up: &Up, global: &Global) -> Result<(), Failure> {
         ("--sites", up.sites),
         ("--port", up.port.map(u32::from)),
         ("--disks-per-node", up.disks_per_node),
+        ("--web-port", up.web_port.map(u32::from)),
     ];
     for (name, number) in numbers {
         words.extend(number.into_iter().flat_map(|number| [name.into(), number.to_string().into()]));
@@ -197,7 +225,12 @@ fn detach(up: &Up, global: &Global) -> Result<(), Failure> {
     if let Some(profile) = &global.profile {
         words.extend(["--profile".into(), profile.into()]);
     }
-    background::start(&words, "the cloud", &Profile::home()?.join("sector.log"))
+    let home = Profile::home()?;
+    background::start(&words, "the cloud", &home.join("sector.log"))?;
+    if let Some(url) = RunningCloud::load(&home)?.and_then(|running| running.page).filter(|_| !global.quiet) {
+        terminal::say!("web page {url}   (`sector web` prints a link that logs you in)");
+    }
+    Ok(())
 }
 
 /// How long nodes may take to report their inventories.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use daemon::{
     ready,
-    settings::{Checked, MasterSettings, NodeSettings, SecuritySettings},
+    settings::{Checked, GatewaySettings, MasterSettings, NodeSettings, SecuritySettings},
     shutdown::{Signals, TaskGroup},
 };
 use protocol::Refusal;
@@ -37,6 +37,18 @@ pub(crate) async fn node(config: &Path) -> Result<(), Failure> {
     let server = node::NodeServer::bind(&settings, spe).await.map_err(|error| error.refusal())?;
     ready::announce(server.address())?;
     run_until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
+}
+
+/// `sector gateway`.
+pub(crate) async fn gateway(config: &Path) -> Result<(), Failure> {
+    let settings = Checked::<GatewaySettings>::read(config)?;
+    let server = gateway::GatewayServer::bind(&settings).await.map_err(|error| error.refusal())?;
+    ready::announce(server.url())?;
+    run_until_signal(|stopping| async move {
+        server.run(stopping).await;
+        Ok(())
+    })
+    .await
 }
 
 /// Runs a role until it ends by itself, or until a signal asks it to stop and it has stopped in order.

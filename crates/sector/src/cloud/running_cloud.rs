@@ -22,13 +22,16 @@ pub(crate) struct RunningCloud {
     pub(crate) address: HostAddress,
     /// The data folder.
     pub(crate) data: PathBuf,
+    /// The web page's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) page: Option<String>,
 }
 
 impl RunningCloud {
     /// The cloud of this process; it leaves the terminal's session if it was started in the background.
-    pub(crate) fn here(address: HostAddress, data: &Path) -> Self {
+    pub(crate) fn here(address: HostAddress, data: &Path, page: Option<String>) -> Self {
         background::leave_terminal();
-        Self { process: Process::here(), address, data: data.into() }
+        Self { process: Process::here(), address, data: data.into(), page }
     }
 
     /// The content of the note; `None` if there is none.
@@ -64,7 +67,7 @@ mod tests {
     fn the_note_is_read_back_and_can_be_missing() {
         let home = tempfile::tempdir().expect("a folder");
         assert!(RunningCloud::load(home.path()).expect("readable").is_none());
-        let here = RunningCloud::here("127.0.0.1:1".parse().expect("an address"), Path::new("/data"));
+        let here = RunningCloud::here("127.0.0.1:1".parse().expect("an address"), Path::new("/data"), None);
         here.save(home.path()).expect("written");
         assert!(RunningCloud::load(home.path()).expect("readable").is_some_and(|note| note.process.is_alive()));
         RunningCloud::forget(home.path());

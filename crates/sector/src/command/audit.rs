@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use client::Client;
+use client::{Client, audit::AuditFilter};
 use protocol::{
     Reason,
     message::audit::{AuditCheck, AuditPage, AuditQuery},
@@ -93,13 +93,20 @@ fn query(asked: &AuditShow) -> AuditQuery {
 /// Lines for the user: printed page by page, or gathered for one JSON document.
 struct Lines<'a> {
     asked: &'a AuditShow,
+    filter: AuditFilter,
     is_json: bool,
     gathered: Vec<Value>,
 }
 
 impl<'a> Lines<'a> {
     fn new(asked: &'a AuditShow, global: &Global) -> Self {
-        Self { asked, is_json: global.json, gathered: Vec::new() }
+        let filter = AuditFilter {
+            kinds: asked.kinds.clone(),
+            path: asked.path.clone(),
+            until_unix_millis: asked.until.map(unix_millis),
+            all: asked.all,
+        };
+        Self { asked, filter, is_json: global.json, gathered: Vec::new() }
     }
 
     /// Takes a page; returns whether there is more to come.
@@ -107,7 +114,7 @@ impl<'a> Lines<'a> {
         for line in page.lines {
             // A line that is not JSON is shown as it is: the check says what is wrong with it.
             let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
-            if !is_wanted(&value, self.asked) {
+            if !self.filter.wants(&value) {
                 continue;
             }
             match (self.is_json, self.asked.follow) {
@@ -122,26 +129,6 @@ impl<'a> Lines<'a> {
     fn end(self) -> Result<(), Failure> {
         if self.is_json { show::json(&self.gathered) } else { Ok(()) }
     }
-}
-
-/// Whether a line is one of those that were asked for. What is no line of a record always is.
-fn is_wanted(line: &Value, asked: &AuditShow) -> bool {
-    let text = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
-    if !line.is_object() {
-        return true;
-    }
-    let is_session = (text("what"), text("note"), text("outcome")) == ("open session", "with a token", "done");
-    let is_below = |path: &str| {
-        let path = path.trim_end_matches('/');
-        !text("object").is_empty()
-            && text("object").strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let is_before =
-        |until| line.get("time_unix_millis").and_then(Value::as_u64).is_none_or(|at| at < unix_millis(until));
-    (asked.all || !is_session)
-        && asked.until.is_none_or(is_before)
-        && (asked.kinds.is_empty() || asked.kinds.iter().any(|kind| kind.as_str() == text("kind")))
-        && asked.path.as_deref().is_none_or(is_below)
 }
 
 /// A line for people.
@@ -207,41 +194,7 @@ const FOLLOW_PERIOD: Duration = Duration::from_secs(1);
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use protocol::message::audit::AuditKind;
-
     use super::*;
-
-    #[test]
-    fn lines_are_chosen_by_kind_and_path_and_sessions_with_a_token_are_left_out() {
-        let asked = |kinds: &[AuditKind], path: Option<&str>, all| AuditShow {
-            since: None,
-            until: None,
-            user: None,
-            kinds: kinds.to_vec(),
-            path: path.map(ToOwned::to_owned),
-            follow: false,
-            all,
-            folder: AuditFolder { folder: None },
-        };
-        let line = |kind: &str, what: &str, object: &str, note: &str| serde_json::json!({"kind": kind, "what": what, "object": object, "note": note, "outcome": "done"});
-        let session = line("login", "open session", "", "with a token");
-        assert!(!is_wanted(&session, &asked(&[], None, false)) && is_wanted(&session, &asked(&[], None, true)));
-        assert!(is_wanted(&line("login", "open session", "", "with a password"), &asked(&[], None, false)));
-        let grant = line("grant", "set acl", "/a/b", "");
-        let both = [AuditKind::Grant, AuditKind::Job];
-        assert!(is_wanted(&grant, &asked(&both, Some("/a"), false)));
-        assert!(
-            is_wanted(&grant, &asked(&[], Some("/a/b/"), false)) && is_wanted(&grant, &asked(&[], Some("/"), false))
-        );
-        assert!(!is_wanted(&grant, &asked(&[], Some("/a/bc"), false)));
-        assert!(!is_wanted(&grant, &asked(&[], Some("/a/b/c"), false)));
-        assert!(!is_wanted(&grant, &asked(&[AuditKind::Job], None, false)));
-        assert!(is_wanted(&Value::String("no json".into()), &asked(&both, Some("/x"), false)));
-        let until =
-            |millis| AuditShow { until: Some(UNIX_EPOCH + Duration::from_millis(millis)), ..asked(&[], None, false) };
-        let at_seven = serde_json::json!({"kind": "grant", "time_unix_millis": 7});
-        assert!(is_wanted(&at_seven, &until(8)) && !is_wanted(&at_seven, &until(7)));
-    }
 
     #[test]
     fn a_folder_without_a_record_is_not_called_whole() {

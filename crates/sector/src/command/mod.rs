@@ -41,6 +41,7 @@ mod transfer_limit;
 mod trash;
 mod udf;
 mod versions;
+mod web;
 mod work;
 
 use client::Client;
@@ -83,6 +84,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Master(MasterRole { config: Some(config), .. }) => cloud::role::master(&config).await,
         Command::Master(_) => Err(Failure::usage("name the settings with `--config`")),
         Command::Node(Node { config: Some(config), verb: None }) => cloud::role::node(&config).await,
+        Command::Gateway(role) => cloud::role::gateway(&role.config).await,
         Command::Topology(TopologyVerb::Check { file }) => topology::check(&file, global),
         Command::Login(login) => login::login(login, global).await,
         Command::Profile(asked) => profile::run(asked, global),
@@ -134,6 +136,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Health => nodes::health(cloud, global).await,
         Command::Metrics(asked) => metrics::run(cloud, &asked, global).await,
         Command::Load(asked) => load::run(cloud, asked, global).await,
+        Command::Web(asked) => web::run(cloud, &asked, global).await,
         Command::Work => work::run(cloud, global).await,
         Command::Put(put) => files::put(&transfer_limit::throttled(cloud, &put.transfer_limit)?, put, global).await,
         Command::Get(get) => files::get(&transfer_limit::throttled(cloud, &get.transfer_limit)?, get, global).await,
@@ -171,6 +174,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Security(_)
         | Command::Master(_)
         | Command::Node(_)
+        | Command::Gateway(_)
         | Command::Doctor(_)
         | Command::Login(_)
         | Command::Profile(_)

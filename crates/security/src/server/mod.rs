@@ -17,7 +17,7 @@ use std::{
 
 use daemon::{
     ready,
-    settings::{Checked, CredentialFiles, SecuritySettings, Settings},
+    settings::{Checked, CredentialFiles, SecuritySettings},
     shutdown::ShutdownToken,
 };
 use net::{

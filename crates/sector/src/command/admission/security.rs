@@ -11,7 +11,7 @@ use client::{
     Profile,
     admission::{at_security_server, new_ticket},
 };
-use daemon::settings::{Checked, SecuritySettings, Settings};
+use daemon::settings::{Checked, SecuritySettings};
 use net::identity::Credentials;
 use protocol::{JoinTicket, MachineKind, Reason};
 use security::{create_cloud, machines::TicketRow, open_cloud};

@@ -1,0 +1,89 @@
+//! Settings of a gateway, which serves the web page and its interface. It never holds a user's secret: people bring
+//! their own, or the page is public with the rights of one user.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use protocol::HostAddress;
+
+use super::{
+    InvalidSetting, Settings,
+    checked::{check_range, make_absolute},
+    keys::settings,
+};
+
+settings! {
+    /// Settings of a gateway.
+    struct GatewaySettings of "gateway" {
+        /// Address and port (TCP) for browsers and programs. Port 0 takes any free one. Beyond this machine, browsers
+        /// need `certificate` and `key`.
+        listen: SocketAddr = default("127.0.0.1:7080"),
+        /// The master.
+        master: HostAddress = required("master.example.org:7400"),
+        /// Certificate of the cloud's authority, in the folder of this file unless absolute.
+        authority: PathBuf = default("authority.pem"),
+        /// Its certificate for browsers, PEM, with those between it and an authority that browsers trust.
+        certificate: Option<PathBuf> = optional(),
+        /// The private key of `certificate`; only the gateway's own user should be able to read it.
+        key: Option<PathBuf> = optional(),
+        /// Serve readable text beyond this machine too, for example behind a server that adds TLS. Then anyone on the
+        /// network in between can read passwords and files.
+        insecure_http: bool = default(false),
+        /// A profile with whose rights visitors may read without a login. They change nothing.
+        public_profile: Option<PathBuf> = optional(),
+        /// Sessions of people and programs at once, 1 to 100000. Each takes some kilobytes here and at the master.
+        sessions_max: u64 = default(2_000),
+        /// Connections at once, 1 to 100000.
+        connections_max: u64 = default(4_000),
+    }
+}
+
+impl Settings for GatewaySettings {
+    fn check(&mut self, base: &Path) -> Result<(), InvalidSetting> {
+        make_absolute(&mut self.authority, base);
+        for file in [&mut self.certificate, &mut self.key, &mut self.public_profile].into_iter().flatten() {
+            make_absolute(file, base);
+        }
+        check_range(&["sessions_max"], self.sessions_max, 1, 100_000)?;
+        check_range(&["connections_max"], self.connections_max, 1, 100_000)?;
+        let wrong = |keys, why: &str| Err(InvalidSetting { keys, why: why.into() });
+        match (&self.certificate, &self.key) {
+            (Some(_), None) => wrong(&["certificate"], "it needs its private key: give `key` too"),
+            (None, Some(_)) => wrong(&["key"], "it needs its certificate: give `certificate` too"),
+            (None, None) if !self.listen.ip().is_loopback() && !self.insecure_http => wrong(
+                &["listen"],
+                "without `certificate` and `key` passwords would cross the network readable: give both, or listen at \
+                 127.0.0.1, or set `insecure_http`",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::settings::Checked;
+
+    fn check(text: &str) -> Result<Checked<GatewaySettings>, String> {
+        let text = format!("master = \"10.0.0.1:7400\"\n{text}");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gateway.toml");
+        std::fs::write(&file, text).unwrap();
+        Checked::read(&file).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn passwords_do_not_cross_a_network_readable_unless_someone_says_so() {
+        assert!(check("").is_ok());
+        assert!(check("listen = \"0.0.0.0:443\"").unwrap_err().contains("insecure_http"));
+        assert!(check("listen = \"0.0.0.0:80\"\ninsecure_http = true").is_ok());
+        let with_tls = check("listen = \"0.0.0.0:443\"\ncertificate = \"c.pem\"\nkey = \"/k.pem\"").unwrap();
+        assert!(with_tls.certificate.as_ref().is_some_and(|file| file.is_absolute() && file.ends_with("c.pem")));
+        assert!(check("certificate = \"c.pem\"").unwrap_err().contains("`key`"));
+    }
+}

@@ -1,0 +1,11 @@
+//! The web door: one HTTP server for the page and for the interface behind it, on which other web doors will stand. It
+//! is a thin coat over `client`: every request acts with the rights of the user who is logged in. It never holds a
+//! user's password, decides about a right, or keeps a byte of a file.
+
+mod error;
+mod server;
+mod tls;
+mod web;
+
+pub use error::GatewayError;
+pub use server::{GatewayServer, LoginLinks};

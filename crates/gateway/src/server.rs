@@ -1,0 +1,191 @@
+//! The HTTP server: it accepts connections, with TLS where there is a certificate, and ends in order. Slow or silent
+//! peers hold a connection for a bounded time. It never knows what a request means.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::Router;
+use client::{Cloud, CloudSettings, Profile};
+use daemon::{
+    settings::{Checked, GatewaySettings},
+    shutdown::ShutdownToken,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto::Builder,
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::task::TaskTracker;
+
+use crate::{GatewayError, tls, web};
+
+/// A gateway that is bound to its port.
+pub struct GatewayServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
+    connections_max: usize,
+    web: web::Web,
+}
+
+/// Makes links to the page that log someone in. Clones are the same.
+#[derive(Clone)]
+pub struct LoginLinks {
+    url: String,
+    web: web::Web,
+}
+
+impl LoginLinks {
+    /// A link that logs the holder of a profile in, once, within a quarter of an hour.
+    pub fn make(&self, profile: Profile) -> String {
+        format!("{}/#/login/{}", self.url, self.web.make_link(profile))
+    }
+}
+
+impl GatewayServer {
+    /// Binds the port and opens the cloud. The master need not answer yet.
+    ///
+    /// # Errors
+    /// If the port is taken, a file of the settings cannot be read, or the master's name is unknown.
+    pub async fn bind(settings: &Checked<GatewaySettings>) -> Result<Self, GatewayError> {
+        let file = &settings.authority;
+        let authority = std::fs::read_to_string(file).map_err(|source| GatewayError::File {
+            what: "authority's certificate",
+            file: file.clone(),
+            source,
+        })?;
+        let acceptor = match (&settings.certificate, &settings.key) {
+            (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key)?),
+            _ => None,
+        };
+        let public = settings.public_profile.as_deref().map(Profile::load).transpose()?;
+        let cloud = CloudSettings {
+            address: settings.master.clone(),
+            authority,
+            carrier: client::CarrierChoice::Auto,
+            controller: None,
+        };
+        let failed = |source| GatewayError::Listen { address: settings.listen, source };
+        let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let cloud = Cloud::open(cloud, Vec::new()).await?;
+        let web = web::Web::new(cloud, public, acceptor.is_some(), settings.sessions_max as usize);
+        Ok(Self { listener, address, acceptor, connections_max: settings.connections_max as usize, web })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its address for browsers, without a slash at the end.
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.acceptor.is_some() { "https" } else { "http" }, self.address)
+    }
+
+    /// What makes links, also while it serves.
+    pub fn login_links(&self) -> LoginLinks {
+        LoginLinks { url: self.url(), web: self.web.clone() }
+    }
+
+    /// Serves until asked to stop, and then ends what is under way within [`STOP_PATIENCE`].
+    pub async fn run(self, stopping: ShutdownToken) {
+        let router = web::router(self.web.clone());
+        let (places, tasks) = (Arc::new(Semaphore::new(self.connections_max)), TaskTracker::new());
+        loop {
+            let accepted = tokio::select! {
+                () = stopping.cancelled() => break,
+                accepted = accept(&self.listener, &places) => accepted,
+            };
+            let Some((stream, place)) = accepted else { continue };
+            let (acceptor, router, stopping) = (self.acceptor.clone(), router.clone(), stopping.clone());
+            tasks.spawn(async move {
+                serve(stream, acceptor, router, stopping).await;
+                drop(place);
+            });
+        }
+        drop(self.listener);
+        tasks.close();
+        if timeout(STOP_PATIENCE, tasks.wait()).await.is_err() {
+            tracing::info!(left = tasks.len(), "connections that did not end in time are cut");
+        }
+        self.web.close().await;
+    }
+}
+
+/// The next connection, once there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    // The semaphore is never closed.
+    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, place)),
+        Err(error) => {
+            tracing::warn!(%error, "cannot accept a connection");
+            // Out of descriptors, most likely: nothing gets better at once.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, acceptor: Option<TlsAcceptor>, router: Router, stopping: ShutdownToken) {
+    // Small answers go out at once. If that cannot be set, they are only slower.
+    let _ = stream.set_nodelay(true);
+    match acceptor {
+        None => serve_http(stream, router, stopping).await,
+        Some(acceptor) => match timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => serve_http(stream, router, stopping).await,
+            Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+            Err(_) => tracing::debug!("a TLS handshake took too long"),
+        },
+    }
+}
+
+async fn serve_http<S>(stream: S, router: Router, stopping: ShutdownToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE);
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(connection);
+    let result = tokio::select! {
+        result = &mut connection => result,
+        () = stopping.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        // Peers go away all the time.
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// For the TLS handshake.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// For the head of a request; also how long an idle HTTP/1 connection is kept.
+const HEADER_MAX: Duration = Duration::from_secs(60);
+/// Requests at once on one HTTP/2 connection.
+const STREAMS_MAX: u32 = 64;
+/// A silent HTTP/2 peer is asked this often, and given up after as long.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// How long requests may take to end when the gateway stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(3);
+/// After a failure to accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,180 @@
+//! The bytes of a file: downloads with ranges, and whole uploads in one request. A download is of the version that was
+//! there when it began, and every byte was verified. A file is never shown by the browser as a page of ours: it is
+//! always something to save.
+
+use std::{ops::Range, sync::Arc};
+
+use axum::{
+    body::Body,
+    extract::{Path, Request},
+    response::{IntoResponse, Response},
+};
+use client::{Condition, EntryKind, FileReader, PutOptions, Reason, Refusal, SectorPath, views::EntryView};
+use futures_util::{StreamExt, stream};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::{
+    answer::{Answer, ApiError, document},
+    ask::cloud_path,
+    caller::Caller,
+};
+
+/// `GET` and `HEAD`.
+pub(crate) async fn download(caller: Caller, Path(path): Path<String>, method: Method, headers: HeaderMap) -> Answer {
+    let path = cloud_path(&format!("/{path}"))?;
+    let file = caller.client.open(&path).await.map_err(|error| ApiError::from(error).about(&path))?;
+    let EntryKind::File(content) = &file.entry().kind else {
+        return Err(client::ClientError::IsFolder { path }.into());
+    };
+    let etag = format!("\"{}\"", content.digest);
+    if matches(&headers, header::IF_NONE_MATCH, &etag) {
+        return Ok(with_file_headers(StatusCode::NOT_MODIFIED.into_response(), &path, &etag));
+    }
+    // A part of another version is no part of what the client has.
+    let is_current = headers.get(header::IF_RANGE).is_none_or(|known| known.as_bytes() == etag.as_bytes());
+    let asked = headers.get(header::RANGE).filter(|_| is_current).and_then(|range| range.to_str().ok());
+    let all = 0..file.bytes();
+    let (status, range) = match asked.map(|asked| parse_range(asked, file.bytes())) {
+        None | Some(AskedRange::Ignored) => (StatusCode::OK, all),
+        Some(AskedRange::Part(range)) => (StatusCode::PARTIAL_CONTENT, range),
+        Some(AskedRange::Outside) => {
+            let error = Refusal::new(Reason::Invalid, format!("`{path}` has {} bytes", file.bytes()));
+            let mut response = ApiError::from(error).about(&path).into_response();
+            *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
+            set(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{}", file.bytes()));
+            return Ok(response);
+        }
+    };
+    let (length, total) = (range.end - range.start, file.bytes());
+    let part =
+        (status == StatusCode::PARTIAL_CONTENT).then(|| format!("bytes {}-{}/{total}", range.start, range.end - 1));
+    let body = if method == Method::HEAD { Body::empty() } else { stream_of(file, range) };
+    let mut response = with_file_headers((status, body).into_response(), &path, &etag);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    if let Some(part) = part {
+        set(headers, header::CONTENT_RANGE, &part);
+    }
+    Ok(response)
+}
+
+/// `PUT`: the whole file in one request. `If-None-Match: *` replaces nothing.
+pub(crate) async fn upload(caller: Caller, Path(path): Path<String>, request: Request) -> Answer {
+    caller.session()?;
+    let path = cloud_path(&format!("/{path}"))?;
+    let is_new = request.headers().get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
+    let condition = if is_new { Condition::Absent } else { Condition::default() };
+    let about = |error: client::ClientError| ApiError::from(error).about(&path);
+    let mut file = caller
+        .client
+        .open_writer(&path, PutOptions { condition, ..PutOptions::default() }, false)
+        .await
+        .map_err(about)?;
+    let mut body = request.into_body().into_data_stream();
+    while let Some(piece) = body.next().await {
+        match piece {
+            Ok(piece) => file.write(piece).await.map_err(about)?,
+            Err(error) => {
+                file.discard().await;
+                return Err(ApiError::invalid(format!("the upload of `{path}` broke off: {error}")));
+            }
+        }
+    }
+    let entry = file.finish().await.map_err(about)?;
+    document(&EntryView::from(&entry))
+}
+
+/// The bytes in order, some pieces ahead of the network.
+fn stream_of(file: FileReader, range: Range<u64>) -> Body {
+    let file = Arc::new(file);
+    let pieces = range.clone().step_by(PIECE_BYTES).map(move |start| {
+        let (file, end) = (Arc::clone(&file), range.end.min(start + PIECE_BYTES as u64));
+        async move { file.read_at(start, (end - start) as usize).await }
+    });
+    Body::from_stream(stream::iter(pieces).buffered(PIECES_AHEAD))
+}
+
+/// What `Range` asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum AskedRange {
+    Part(Range<u64>),
+    /// It is in a form that servers may ignore, as several parts are.
+    Ignored,
+    /// The file has no such bytes.
+    Outside,
+}
+
+/// One part of a file of `bytes` bytes (RFC 9110, 14.1.2).
+fn parse_range(text: &str, bytes: u64) -> AskedRange {
+    let Some((first, last)) = text.strip_prefix("bytes=").and_then(|part| part.split_once('-')) else {
+        return AskedRange::Ignored;
+    };
+    let number =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok()).flatten();
+    let range = match (first.trim(), last.trim()) {
+        ("", "") => return AskedRange::Ignored,
+        ("", last) => match number(last) {
+            Some(count) => bytes.saturating_sub(count)..bytes,
+            None => return AskedRange::Ignored,
+        },
+        (first, "") => match number(first) {
+            Some(first) => first..bytes,
+            None => return AskedRange::Ignored,
+        },
+        (first, last) => match (number(first), number(last)) {
+            (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(bytes),
+            _ => return AskedRange::Ignored,
+        },
+    };
+    if range.start < range.end { AskedRange::Part(range) } else { AskedRange::Outside }
+}
+
+fn with_file_headers(mut response: Response, path: &SectorPath, etag: &str) -> Response {
+    let headers = response.headers_mut();
+    let name = utf8_percent_encode(path.name().unwrap_or_default(), NAME_ESCAPES);
+    set(headers, header::CONTENT_DISPOSITION, &format!("attachment; filename*=UTF-8''{name}"));
+    set(headers, header::ETAG, etag);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    response
+}
+
+fn matches(headers: &HeaderMap, name: header::HeaderName, etag: &str) -> bool {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|value| matches!(value.trim(), "*") || value.trim() == etag)
+}
+
+/// Sets a header of which every character may stand in one.
+fn set(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// Read at once; four of them wait for a slow browser at most.
+const PIECE_BYTES: usize = 1 << 20;
+const PIECES_AHEAD: usize = 4;
+/// All but what RFC 8187 lets stand.
+const NAME_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_the_standard() {
+        assert_eq!(parse_range("bytes=0-0", 10), AskedRange::Part(0..1));
+        assert_eq!(parse_range("bytes=5-", 10), AskedRange::Part(5..10));
+        assert_eq!(parse_range("bytes=-3", 10), AskedRange::Part(7..10));
+        assert_eq!(parse_range("bytes=-30", 10), AskedRange::Part(0..10));
+        assert_eq!(parse_range("bytes=2-99999999999999999999", 10), AskedRange::Ignored);
+        assert_eq!(parse_range("bytes=2-18446744073709551615", 10), AskedRange::Part(2..10));
+        assert_eq!(parse_range("bytes=10-", 10), AskedRange::Outside);
+        assert_eq!(parse_range("bytes=-0", 10), AskedRange::Outside);
+        for ignored in ["bytes=1-2,4-5", "bytes=5-2", "lines=1-2", "bytes=-", "bytes=+1-2", "bytes=a-"] {
+            assert_eq!(parse_range(ignored, 10), AskedRange::Ignored, "{ignored}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The page and its interface: `/` is the page, and below `/api/v1` is JSON, the same documents as those of `--json`.
+//! [`routes`] lists every request once, for the router and for the description that programs read. It never asks the
+//! cloud without a user.
+
+mod answer;
+mod ask;
+mod caller;
+mod cloud_requests;
+mod content;
+mod file_requests;
+mod headers;
+mod job_requests;
+mod live;
+mod login;
+mod overviews;
+mod page;
+mod pending_logins;
+mod people_requests;
+mod rate;
+mod routes;
+mod secret;
+mod sessions;
+mod shared;
+mod unfinished_uploads;
+mod uploads;
+
+use axum::Router;
+
+pub(crate) use shared::Web;
+
+/// Everything that the gateway answers.
+pub(crate) fn router(web: Web) -> Router {
+    let api = routes::all().into_iter().fold(Router::new(), |router, route| router.route(&route.path(), route.handler));
+    api.fallback(page::serve)
+        .layer(axum::middleware::from_fn_with_state(web.clone(), headers::around))
+        .layer(axum::extract::DefaultBodyLimit::disable())
+        .with_state(web)
+}

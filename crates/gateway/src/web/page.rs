@@ -1,0 +1,97 @@
+//! The page: files that were embedded when this crate was built (`build.rs`). Without Node at that time there are none,
+//! and a sentence says so. It never reads a file while it serves.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+
+use super::answer::ApiError;
+
+/// Serves a file of the page, and says of everything else that there is no such thing.
+pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path();
+    if path.starts_with("/api/") {
+        return not_found(path);
+    }
+    if !matches!(method, Method::GET | Method::HEAD) {
+        return StatusCode::METHOD_NOT_ALLOWED.into_response();
+    }
+    let name = if path == "/" { "index.html" } else { path.trim_start_matches('/') };
+    let Some(file) = FILES.iter().find(|file| file.name == name) else {
+        return if FILES.is_empty() && path == "/" { without_page() } else { not_found(path) };
+    };
+    let etag = format!("\"{}\"", file.digest);
+    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == etag.as_bytes());
+    let mut response = if is_known { StatusCode::NOT_MODIFIED.into_response() } else { file.bytes.into_response() };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind(name)));
+    // Asked for again each time, and sent only if it has changed.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    if let Ok(etag) = HeaderValue::from_str(&etag) {
+        headers.insert(header::ETAG, etag);
+    }
+    response
+}
+
+fn not_found(path: &str) -> Response {
+    let refusal = client::Refusal::new(client::Reason::NotFound, format!("there is no `{path}` here"));
+    ApiError::from(refusal).into_response()
+}
+
+/// What a person sees of a build without the page.
+fn without_page() -> Response {
+    let text = format!(
+        "The page is not in this build of sector, since {MISSING}.\nInstall Node.js 18 or later with npm, and build \
+         again. The interface below /api/v1 works, and so do all commands.\n"
+    );
+    (StatusCode::OK, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+}
+
+fn kind(name: &str) -> &'static str {
+    match name.rsplit_once('.').map(|(_, ending)| ending) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "text/plain; charset=utf-8",
+    }
+}
+
+/// A file of the page.
+struct PageFile {
+    name: &'static str,
+    bytes: &'static [u8],
+    digest: &'static str,
+}
+
+include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_build_without_the_page_says_what_to_install() {
+        let response = without_page();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert!(response.headers()[header::CONTENT_TYPE].to_str().is_ok_and(|kind| kind.starts_with("text/plain")));
+    }
+
+    #[tokio::test]
+    async fn nothing_but_the_page_is_served_as_a_file() {
+        for path in ["/../Cargo.toml", "/api/v1/nothing", "/index.html/x", "/%2e%2e/x"] {
+            let response = serve(Method::GET, Uri::from_static(path), HeaderMap::new()).await;
+            assert_eq!(response.status(), StatusCode::NOT_FOUND, "{path}");
+        }
+        let response = serve(Method::POST, Uri::from_static("/"), HeaderMap::new()).await;
+        assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_a_browser_has_is_not_sent_again() {
+        let Some(file) = FILES.first() else { return };
+        let headers = [(header::IF_NONE_MATCH, format!("\"{}\"", file.digest).parse().expect("a header"))];
+        let uri: Uri = format!("/{}", file.name).parse().expect("an address");
+        let response = serve(Method::GET, uri, headers.into_iter().collect()).await;
+        assert_eq!(response.status(), StatusCode::NOT_MODIFIED);
+    }
+}

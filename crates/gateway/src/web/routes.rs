@@ -1,0 +1,295 @@
+//! Every request of the interface, once: the router and the description for programs (OpenAPI 3.1) are made from this
+//! list. It never knows what a request does.
+
+use axum::{
+    Json,
+    extract::State,
+    handler::Handler,
+    response::IntoResponse,
+    routing::{MethodFilter, MethodRouter, on},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Web, answer::Answer, cloud_requests, content, file_requests, job_requests, live, login, people_requests, uploads,
+};
+
+/// One of them.
+pub(crate) struct Route {
+    methods: &'static [&'static str],
+    /// Below [`BASE`].
+    at: &'static str,
+    /// What it does, and what it answers.
+    says: &'static str,
+    /// Parameters of the query.
+    query: &'static [(&'static str, &'static str)],
+    /// What the body holds.
+    body: &'static str,
+    pub(crate) handler: MethodRouter<Web>,
+}
+
+impl Route {
+    fn new<T: 'static>(method: &'static str, at: &'static str, says: &'static str, run: impl Handler<T, Web>) -> Self {
+        let (methods, filter): (&'static [&'static str], _) = match method {
+            "get" => (&["get"], MethodFilter::GET),
+            "post" => (&["post"], MethodFilter::POST),
+            "put" => (&["put"], MethodFilter::PUT),
+            "patch" => (&["patch"], MethodFilter::PATCH),
+            _ => (&["delete"], MethodFilter::DELETE),
+        };
+        Self { methods, at, says, query: &[], body: "", handler: on(filter, run) }
+    }
+
+    fn query(self, query: &'static [(&'static str, &'static str)]) -> Self {
+        Self { query, ..self }
+    }
+
+    fn body(self, body: &'static str) -> Self {
+        Self { body, ..self }
+    }
+
+    /// Its whole path, as the router wants it.
+    pub(crate) fn path(&self) -> String {
+        let at = self.at.replace("{path}", "{*path}");
+        format!("{BASE}{at}")
+    }
+}
+
+/// All of them.
+pub(crate) fn all() -> Vec<Route> {
+    const PATH: (&str, &str) = ("path", "A path in the cloud");
+    vec![
+        Route::new("get", "/session", "Who is logged in, and at which cloud", login::session),
+        Route::new(
+            "post",
+            "/login",
+            "Log in with a password; answers as /session, with a cookie",
+            login::with_password,
+        )
+        .body("user, password"),
+        Route::new("post", "/login/link", "Log in with the code of a link, once", login::with_link).body("code"),
+        Route::new("post", "/login/links", "A new link for the user who asks with a token", login::new_link),
+        Route::new(
+            "post",
+            "/login/browser",
+            "Begin a login at an identity provider: id, url, user_code",
+            login::in_browser,
+        )
+        .body("provider (optional)"),
+        Route::new(
+            "get",
+            "/login/browser/{id}",
+            "202 until the person has finished, then as /session",
+            login::browser_outcome,
+        ),
+        Route::new("post", "/logout", "End the session", login::logout),
+        Route::new(
+            "get",
+            "/live",
+            "Server-sent events: `overview` each second, `unreachable` without the master",
+            live::live,
+        ),
+        Route::new("get", "/health", "As `sector --json health`", cloud_requests::health),
+        Route::new("get", "/nodes", "As `sector --json nodes`", cloud_requests::nodes),
+        Route::new("get", "/load", "As `sector --json load --ago`", cloud_requests::load)
+            .query(&[("ago", "Seconds before now, up to a day")]),
+        Route::new("get", "/load/{node}", "As `sector --json load NODE --last`", cloud_requests::load_of_node)
+            .query(&[("last", "Seconds, up to a day")]),
+        Route::new("get", "/work", "As `sector --json work`", cloud_requests::work),
+        Route::new("get", "/topology", "As `sector --json topology show`", cloud_requests::topology),
+        Route::new("get", "/jobs", "As `sector --json jobs`", job_requests::jobs).query(&[
+            ("user", "Of this user alone"),
+            ("state", "In this state alone"),
+            ("limit", "So many, the newest"),
+        ]),
+        Route::new("get", "/jobs/{job}", "As `sector --json job ID`", job_requests::job),
+        Route::new("get", "/jobs/{job}/segments", "As `sector --json job ID --segments`", job_requests::segments),
+        Route::new("get", "/jobs/{job}/logs", "As `sector --json job ID --logs`", job_requests::logs),
+        Route::new("get", "/jobs/{job}/errors", "As `sector --json job ID --errors`", job_requests::errors),
+        Route::new("post", "/jobs/{job}/cancel", "Cancel a job", job_requests::cancel),
+        Route::new(
+            "get",
+            "/files",
+            "A page of a folder: entries as `sector --json ls`, and where the next begins",
+            file_requests::list,
+        )
+        .query(&[PATH, ("after", "The `next` of the page before")]),
+        Route::new("delete", "/files", "Remove to the trash", file_requests::remove)
+            .query(&[PATH, ("recursive", "true: a folder with all that is in it")]),
+        Route::new("get", "/stat", "As `sector --json stat`", file_requests::stat).query(&[PATH]),
+        Route::new("get", "/usage", "As `sector --json du`, of one path", file_requests::usage).query(&[PATH]),
+        Route::new("post", "/folders", "Make a folder", file_requests::make_folder).body("path, parents (optional)"),
+        Route::new("post", "/rename", "Rename or move", file_requests::rename).body("from, to"),
+        Route::new(
+            "get",
+            "/content/{path}",
+            "The bytes of a file; `Range`, `If-Range` and `If-None-Match` hold",
+            content::download,
+        ),
+        Route::new(
+            "put",
+            "/content/{path}",
+            "Write a whole file; with `If-None-Match: *` it replaces nothing",
+            content::upload,
+        )
+        .body("the bytes"),
+        Route::new("post", "/uploads", "Begin an upload that goes on after a cut: id, offset", uploads::begin)
+            .body("path, bytes, replace (optional)"),
+        Route::new("get", "/uploads/{id}", "How many bytes have arrived", uploads::arrived),
+        Route::new("patch", "/uploads/{id}", "Bytes from the header `Upload-Offset` on", uploads::append)
+            .body("the bytes"),
+        Route::new("delete", "/uploads/{id}", "Give an upload up", uploads::discard),
+        Route::new("post", "/uploads/{id}/finish", "Publish the file; answers its entry", uploads::finish),
+        Route::new("get", "/trash", "As `sector --json trash list`", file_requests::trash),
+        Route::new("post", "/trash/restore", "Restore what was removed or replaced", file_requests::restore)
+            .body("path, to (optional)"),
+        Route::new("post", "/trash/empty", "Remove all of the own trash for good", file_requests::empty_trash),
+        Route::new("get", "/versions", "As `sector --json versions`", file_requests::versions).query(&[PATH]),
+        Route::new("get", "/acl", "As `sector --json acl get`", people_requests::acl).query(&[PATH]),
+        Route::new("get", "/users", "As `sector --json user list`", people_requests::users),
+        Route::new("get", "/groups", "As `sector --json group list`", people_requests::groups),
+        Route::new("get", "/tokens", "As `sector --json user token list`", people_requests::tokens)
+            .query(&[("user", "Whose")]),
+        Route::new("get", "/quotas", "As `sector --json quota list`", people_requests::quotas),
+        Route::new("get", "/audit", "As `sector --json audit show`", people_requests::audit).query(&[
+            ("since", "a time such as 2026-01-31T08:00:00Z"),
+            ("until", "such a time"),
+            ("user", "who"),
+            ("kind", "one kind"),
+            ("path", "this path, and below"),
+            ("limit", "So many, the newest"),
+        ]),
+        Route::new("get", "/openapi.json", "This description", describe),
+    ]
+}
+
+async fn describe(State(_): State<Web>) -> Answer {
+    Ok(Json(description()).into_response())
+}
+
+/// OpenAPI 3.1.
+pub(crate) fn description() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for route in all() {
+        let in_path = route
+            .at
+            .split(['{', '}'])
+            .skip(1)
+            .step_by(2)
+            .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
+        let in_query = route.query.iter().map(
+            |(name, says)| json!({"name": name, "in": "query", "description": says, "schema": {"type": "string"}}),
+        );
+        let mut operation = json!({
+            "summary": route.says,
+            "parameters": in_path.chain(in_query).collect::<Vec<_>>(),
+            "responses": {
+                "2XX": {"description": "Done"},
+                "default": {"description": "An error: reason, message and path"},
+            },
+        });
+        if !route.body.is_empty() {
+            let kind = if route.body == "the bytes" { "application/octet-stream" } else { "application/json" };
+            operation["requestBody"] = json!({"description": route.body, "content": {kind: {}}});
+        }
+        let Value::Object(methods) = paths.entry(route.at).or_insert_with(|| json!({})) else { continue };
+        for method in route.methods {
+            methods.insert((*method).to_owned(), operation.clone());
+        }
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {"title": "Sector", "version": env!("CARGO_PKG_VERSION")},
+        "servers": [{"url": BASE}],
+        "security": [{"token": []}, {"cookie": []}],
+        "components": {"securitySchemes": {
+            "token": {"type": "http", "scheme": "basic"},
+            "cookie": {"type": "apiKey", "in": "cookie", "name": "sector_session"},
+        }},
+        "paths": paths,
+    })
+}
+
+/// The page of the documents.
+#[cfg(test)]
+fn reference() -> String {
+    let mut page = HEAD.to_owned();
+    for route in all() {
+        let method = route.methods.join(", ").to_uppercase();
+        let query = route.query.iter().map(|(name, says)| format!("`{name}`: {says}"));
+        let body = (!route.body.is_empty()).then(|| format!("body: {}", route.body));
+        let takes = query.chain(body).collect::<Vec<_>>().join("; ");
+        page.push_str(&format!("| {method} | `{}` | {} | {takes} |\n", route.at, route.says));
+    }
+    page
+}
+
+#[cfg(test)]
+const HEAD: &str = "\
+# Requests of the web door
+
+Made from the code (`crates/gateway/src/web/routes.rs`); do not edit. To make it again:
+`UPDATE_REFERENCE=1 cargo test -p sector-gateway reference`.
+
+All requests are below `/api/v1` of a gateway ([`howto/web-page.md`](howto/web-page.md)). Programs give a user's name and
+a token by HTTP basic authentication. `GET /openapi.json` has this list for tools.
+
+Answers are the JSON of commands ([`command-line.md`](command-line.md)). A failure is
+`{\"error\":{\"reason\",\"message\",\"path\"}}` with the reasons of commands, and one of these statuses:
+
+| status | when |
+|---|---|
+| 400 | the request makes no sense |
+| 401 | nobody is logged in |
+| 403 | this user may not do it |
+| 404 | there is no such thing |
+| 409 | it exists already, it is not empty, it is in use, or somebody else writes it |
+| 412 | the file has another version |
+| 416 | the file has no such bytes |
+| 429 | too many requests, or too many of something; `Retry-After` says when to try again |
+| 500 | it went wrong, or the bytes are corrupt |
+| 503 | the master or a copy cannot be reached now |
+| 507 | no quota or no disk has room |
+
+A program that changes something with a cookie instead of a token sends the header `X-Sector-Request: 1`. A session has
+100 requests a second, and 400 at once after a pause.
+
+`GET /live` sends `overview` each second: `health`, `nodes`, `load`, `jobs` and `work`, each as the request of that name
+answers. While the master does not answer it sends `unreachable`, with the reason.
+
+| method | path | does | takes |
+|---|---|---|---|
+";
+
+/// Below which all requests of the interface are.
+const BASE: &str = "/api/v1";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn the_reference_in_the_docs_is_that_of_the_code() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/web-api.md");
+        if std::env::var_os("UPDATE_REFERENCE").is_some() {
+            fs::write(&file, reference()).unwrap();
+        }
+        let found = fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            found == reference(),
+            "docs/web-api.md is not that of the code: UPDATE_REFERENCE=1 cargo test -p sector-gateway reference"
+        );
+    }
+
+    #[test]
+    fn the_description_names_every_parameter_of_a_path() {
+        let described = description();
+        let node = &described["paths"]["/load/{node}"]["get"]["parameters"];
+        assert_eq!((&node[0]["name"], &node[0]["in"]), (&json!("node"), &json!("path")));
+        assert_eq!((&node[1]["name"], &node[1]["in"]), (&json!("last"), &json!("query")));
+        assert_eq!(described["paths"]["/files"].as_object().unwrap().len(), 2, "GET and DELETE");
+    }
+}
