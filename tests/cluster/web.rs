@@ -234,6 +234,13 @@ fn files_go_in_and_out_by_ranges_and_an_upload_goes_on_after_a_cut() {
     assert_eq!(visitor.post("/rename", &json!({"from": "/up.bin", "to": "/f/g/h.bin"})).status, 204);
     let listed = visitor.get("/files?path=/f/g").json();
     assert_eq!((&listed["entries"][0]["path"], &listed["next"]), (&json!("/f/g/h.bin"), &Value::Null));
+    for name in ["i", "j"] {
+        visitor.post("/folders", &json!({"path": format!("/f/g/{name}")}));
+    }
+    let first = visitor.get("/files?path=/f/g&limit=2").json();
+    assert_eq!((first["entries"].as_array().unwrap().len(), &first["next"]), (2, &json!("i")));
+    let second = visitor.get("/files?path=/f/g&limit=2&after=i").json();
+    assert_eq!((&second["entries"][0]["path"], &second["next"]), (&json!("/f/g/j"), &Value::Null));
     assert_eq!(visitor.get("/files?path=nowhere").reason(400), "invalid");
     assert_eq!(visitor.get("/files?path=/&colour=1").reason(400), "invalid");
 }

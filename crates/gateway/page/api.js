@@ -5,12 +5,13 @@ import { useCallback, useEffect, useRef, useState } from './vendor/htm.js';
 const BASE = 'api/v1';
 
 export class ApiError extends Error {
-  constructor(status, body, retryAfter = null) {
+  constructor(status, body, headers = null) {
     super(body?.error?.message || words(status));
     this.status = status;
     this.reason = body?.error?.reason ?? '';
     this.body = body;
-    this.retryAfter = retryAfter;
+    this.retryAfter = Number(headers?.get('Retry-After')) || null;
+    this.requestId = headers?.get('X-Request-Id') ?? null;
   }
 }
 
@@ -53,7 +54,7 @@ export async function request(method, path, { body, signal, headers = {}, quiet4
   }
   if (response.ok) return response;
   if (response.status === 401 && !quiet401) tellLoggedOut();
-  throw new ApiError(response.status, await readError(response), Number(response.headers.get('Retry-After')) || null);
+  throw new ApiError(response.status, await readError(response), response.headers);
 }
 
 async function readError(response) {

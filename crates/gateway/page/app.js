@@ -8,7 +8,7 @@ import { clock, ago } from './format.js';
 import { Job } from './job.js';
 import { Jobs } from './jobs.js';
 import * as live from './live.js';
-import { askSession, Login } from './login.js';
+import { askSession, Login, onLoginLink } from './login.js';
 import { NodePage } from './node.js';
 import { Overview } from './overview.js';
 import { People } from './people.js';
@@ -37,7 +37,7 @@ function App() {
     setError(null);
     live.start();
   };
-  useEffect(() => { ask(); }, []);
+  useEffect(() => { ask(); return onLoginLink(ask); }, []);
   useEffect(() => onLoggedOut(() => { live.stop(); setSession(null); }), []);
   useEffect(() => {
     if (!error) return undefined;

@@ -2,10 +2,14 @@
 // It never keeps a password, and never leaves the address one came for.
 import { html, useEffect, useRef, useState } from './vendor/htm.js';
 import { get, request, send } from './api.js';
+import { go, parse } from './route.js';
 import { Failed } from './widgets.js';
 
+// Why the link that was opened last did not log anyone in.
+let linkFailure = null;
+
 export function Login({ onSession, wasLoggedIn }) {
-  const [error, setError] = useState(null);
+  const [error, setError] = useState(linkFailure);
   const [isBusy, setBusy] = useState(false);
   const [browser, setBrowser] = useState(null);
   const user = useRef(null);
@@ -74,6 +78,29 @@ function BrowserWait({ begun, onSession, onEnd }) {
     <p class="quiet">This page waits and goes on by itself. <button type="button" onClick=${() => onEnd(null)}>Give up</button></p></div>`;
 }
 
+/** Who is logged in. A link with a code logs its holder in first. */
 export async function askSession() {
-  return get('/session', { quiet401: true });
+  const code = codeOfLink();
+  if (code) {
+    // It is good once: the address forgets it, whatever comes of it.
+    go([], null, { replace: true });
+    try {
+      return await send('POST', '/login/link', { code }, { quiet401: true });
+    } catch (failure) { linkFailure = failure; }
+  }
+  const session = await get('/session', { quiet401: true });
+  linkFailure = null;
+  return session;
+}
+
+/** Calls back when a link with a code is opened in a page that is open already. */
+export function onLoginLink(call) {
+  const look = () => { if (codeOfLink()) call(); };
+  window.addEventListener('hashchange', look);
+  return () => window.removeEventListener('hashchange', look);
+}
+
+function codeOfLink() {
+  const [room, code] = parse().segments;
+  return room === 'login' ? code : undefined;
 }

@@ -38,7 +38,7 @@ export function Overview() {
     <${Section} title="Nodes" tools=${tools}>
       <${TimeBar} past=${past} />
       ${isPast && metric.now && view === 'map' && html`<p class="quiet">${metric.label} is only known as it is now.</p>`}
-      ${view === 'map' ? html`<${HeatMap} rows=${rows} metric=${metric} isPast=${isPast} />` : html`<${NodeTable} rows=${rows} />`}
+      ${view === 'map' ? html`<${HeatMap} rows=${rows} metric=${metric} isPast=${isPast} />` : html`${isPast && html`<p class="quiet">State, used and slices are as they are now; the load is that of the chosen time.</p>`}<${NodeTable} rows=${rows} />`}
     <//>
     <${Links} links=${links ?? []} rows=${rows} isPast=${isPast} />
     <div class="columns">

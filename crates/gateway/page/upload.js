@@ -218,7 +218,7 @@ function sendPiece(upload, from) {
       let body = null;
       try { body = JSON.parse(call.responseText); } catch (_) { /* no JSON: the status says enough */ }
       if (call.status === 200 && Number.isFinite(body?.offset)) resolve(body.offset);
-      else reject(new ApiError(call.status, body, Number(call.getResponseHeader('Retry-After')) || null));
+      else reject(new ApiError(call.status, body, { get: (name) => call.getResponseHeader(name) }));
       if (call.status === 401) request('GET', '/session').catch(() => { /* the login page is on its way */ });
     };
     call.send(upload.file.slice(from, Math.min(from + PIECE, upload.size)));

@@ -27,7 +27,7 @@ export function Notice({ kind = 'info', children }) {
 export function Failed({ error, retry }) {
   if (!error) return null;
   const kind = error.status === 403 ? 'info' : 'bad';
-  return html`<${Notice} kind=${kind}><${Sentence} text=${error.message} />${retry && html` <button type="button" onClick=${retry}>Try again</button>`}<//>`;
+  return html`<${Notice} kind=${kind}><${Sentence} text=${error.message} />${error.status >= 500 && error.requestId && html` <span class="quiet">(request ${clean(error.requestId)})</span>`}${retry && html` <button type="button" onClick=${retry}>Try again</button>`}<//>`;
 }
 
 /** What stands in for an answer: still on its way, or failed with nothing to show. */

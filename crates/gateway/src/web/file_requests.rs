@@ -25,13 +25,18 @@ pub(crate) struct PathQuery {
 pub(crate) struct ListQuery {
     path: String,
     after: Option<String>,
+    limit: Option<usize>,
 }
 
 /// A page of a folder. A file is a list of itself.
 pub(crate) async fn list(caller: Caller, Asked(query): Asked<ListQuery>) -> Answer {
     let path = cloud_path(&query.path)?;
     let after = query.after.as_deref().map(|name| path.join(name).map_err(ClientError::from)).transpose()?;
-    let page = caller.client.page(&path, false, after).await.map_err(|error| ApiError::from(error).about(&path))?;
+    let mut page = caller.client.page(&path, false, after).await.map_err(|error| ApiError::from(error).about(&path))?;
+    if let Some(limit) = query.limit.filter(|limit| *limit < page.entries.len()) {
+        page.entries.truncate(limit.max(1));
+        (page.more, page.next) = (true, None);
+    }
     let entries: Vec<_> = page.entries.iter().map(EntryView::from).collect();
     let last = || page.entries.last().filter(|_| page.more).map(|entry| &entry.path);
     let next = page.next.as_ref().or_else(last).and_then(SectorPath::name);

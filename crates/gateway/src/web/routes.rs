@@ -113,7 +113,7 @@ pub(crate) fn all() -> Vec<Route> {
             "A page of a folder: entries as `sector --json ls`, and where the next begins",
             file_requests::list,
         )
-        .query(&[PATH, ("after", "The `next` of the page before")]),
+        .query(&[PATH, ("after", "The `next` of the page before"), ("limit", "So many at most")]),
         Route::new("delete", "/files", "Remove to the trash", file_requests::remove)
             .query(&[PATH, ("recursive", "true: a folder with all that is in it")]),
         Route::new("get", "/stat", "As `sector --json stat`", file_requests::stat).query(&[PATH]),
