@@ -264,6 +264,14 @@ fn everyone_has_their_own_rights_and_visitors_of_a_public_page_only_read() {
     assert_eq!(ann.get("/content/secret").reason(403), "no_right");
     assert_eq!(ann.ask("PUT", "/content/secret", &[], b"x").reason(403), "no_right");
     assert_eq!(ann.get("/users").reason(403), "no_right");
+    // What she may not know is left out of the state of the cloud, and takes nothing else with it.
+    let request =
+        ureq::http::Request::get(format!("{page}/api/v1/live")).header("cookie", ann.cookie.as_ref().unwrap());
+    let (_, body) = ann.agent.run(request.body("").unwrap()).unwrap().into_parts();
+    let lines = BufReader::new(body.into_reader()).lines().map_while(Result::ok);
+    let first: Vec<_> = lines.filter(|line| !line.is_empty()).take(2).collect();
+    assert_eq!(first[0], "event: overview", "{}", first[1]);
+    assert!(first[1].contains("\"work\":[]"), "{}", first[1]);
     // A program, with a token.
     let token = cloud.ok(&["user", "token", "add", "ann", "script"]).trim().to_owned();
     let mut program = Visitor::at(&page);
@@ -296,11 +304,23 @@ fn every_request_of_the_description_is_there_and_wants_a_user() {
     let visitor = Visitor::of(&cloud);
     let stranger = Visitor::at(&visitor.page);
     let described = visitor.get("/openapi.json").json();
+    let targets = visitor.get("/metrics").json();
+    let of_node = targets.as_array().unwrap().iter().find(|target| target["labels"]["instance"] == "node-1").unwrap();
+    let at = of_node["labels"]["__metrics_path__"].as_str().unwrap().strip_prefix("/api/v1").unwrap();
+    let metrics = visitor.get(at);
+    assert!(metrics.header("content-type").starts_with("text/plain; version=0.0.4"));
+    assert!(metrics.text().contains("\nsector_node_slices "), "{}", metrics.text());
+    visitor.get("/metrics/nobody").reason(404);
     let open = ["/login", "/login/link", "/login/browser", "/login/browser/{id}", "/logout", "/openapi.json"];
     let mut seen = 0;
     for (path, methods) in described["paths"].as_object().unwrap() {
         for method in methods.as_object().unwrap().keys().filter(|_| !open.contains(&path.as_str())) {
-            let at = path.replace("{path}", "x").replace("{node}", "node-1").replace("{job}", "0").replace("{id}", "x");
+            let at = path
+                .replace("{path}", "x")
+                .replace("{node}", "node-1")
+                .replace("{job}", "0")
+                .replace("{id}", "x")
+                .replace("{of}", "master");
             let said = stranger.ask(&method.to_uppercase(), &at, &[], b"{}");
             assert_eq!(said.status, 401, "{method} {path}: {}", said.text());
             seen += 1;

@@ -16,6 +16,7 @@ mod simulate;
 mod test;
 mod tidy;
 mod vocabulary;
+mod web;
 
 use std::{env, process::ExitCode};
 

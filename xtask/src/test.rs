@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{crate_dependencies, package, promises, python, shell, simulate, tidy};
+use crate::{crate_dependencies, package, promises, python, shell, simulate, tidy, web};
 
 /// A step's name and what it runs.
 type Step = (&'static str, fn() -> Result<(), String>);
@@ -26,6 +26,7 @@ const STEPS: &[Step] = &[
     ("release", build_release),
     ("sim", || simulate::run_built(&["--seeds", SEEDS])),
     ("cluster", cluster),
+    ("web", web::run),
     ("python", python::run),
     ("package", package::check),
     ("deny", deny),
@@ -58,7 +59,9 @@ pub(crate) fn clippy() -> Result<(), String> {
 /// Writes the pages that are generated from the code.
 pub(crate) fn write_references() -> Result<(), String> {
     let mut command = cargo();
-    let packages = ["sector-daemon", "sector", "sector-oct"].into_iter().flat_map(|package| ["--package", package]);
+    let packages = ["sector-daemon", "sector-gateway", "sector", "sector-oct"]
+        .into_iter()
+        .flat_map(|package| ["--package", package]);
     command.args(["test", "--quiet"]).args(packages).arg("reference").env("UPDATE_REFERENCE", "1");
     shell::run(command)?;
     promises::write()
@@ -85,11 +88,16 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), String> {
 }
 
 /// The identity providers that logins are tested against: a directory (`slapd`), and an OpenID Connect provider for
-/// Node.js. And systemd's tools, which read the units of the Debian package. Tests fail where they are missing, and
+/// Node.js. And systemd's tools, which read the units of the Debian package, and a browser. Tests fail where they are missing, and
 /// never install anything themselves.
 fn install() -> Result<(), String> {
-    let missing =
-        [(SLAPD, &["slapd"][..]), (LDAP_TOOLS, &["ldap-utils"]), (NPM, &["nodejs", "npm"]), (SYSTEMD, &["systemd"])];
+    let missing = [
+        (SLAPD, &["slapd"][..]),
+        (LDAP_TOOLS, &["ldap-utils"]),
+        (NPM, &["nodejs", "npm"]),
+        (SYSTEMD, &["systemd"]),
+        (CHROMIUM, &["chromium"]),
+    ];
     let missing: Vec<_> = missing.iter().filter(|(file, _)| !Path::new(file).exists()).collect();
     if !missing.is_empty() {
         let apt = |arguments: &[&str]| {
@@ -190,6 +198,8 @@ const SLAPD: &str = "/usr/sbin/slapd";
 const LDAP_TOOLS: &str = "/usr/bin/ldapdelete";
 /// The package manager of Node.js.
 const NPM: &str = "/usr/bin/npm";
+/// The browser for the web page.
+const CHROMIUM: &str = "/usr/bin/chromium";
 /// The tool that reads units.
 const SYSTEMD: &str = "/usr/bin/systemd-analyze";
 /// Tests with real processes that run at once. They mostly wait: for leases, retries and lost nodes.

@@ -137,7 +137,8 @@ function AttemptTable({ label, rows, sort, hasTimes, of = (field) => (row) => ro
 function Skew({ stages }) {
   return html`<${Section} title="Bytes by segment">
     <div class="skews">${stages.map(({ stage, bytes: size, bins, median, most }) => html`<figure class="skew">
-      <figcaption><strong>Stage ${stage}</strong> <span class="quiet">least ${bytes(size.least)} · median ${bytes(size.median)} · 95 % below ${bytes(size.p95)} · most ${bytes(size.most)}${size.median > 0 ? ` (${(size.most / size.median).toFixed(1)} × the median)` : ''} · took ${seconds(median / 1000)} in the median, ${seconds(most / 1000)} at most</span></figcaption>
+      <figcaption><strong>Stage ${stage}</strong> <span class="quiet">least ${bytes(size.least)} · median ${bytes(size.median)} · 95 % below ${bytes(size.p95)} · most ${bytes(size.most)}
+        ${size.median > 0 ? ` (${(size.most / size.median).toFixed(1)} × the median)` : ''} · took ${seconds(median / 1000)} in the median, ${seconds(most / 1000)} at most</span></figcaption>
       <div class="bins" role="img" aria-label="Stage ${stage}: segments by bytes, from 0 to ${bytes(size.most)}">${bins.map((number) => html`<span style=${{ height: `${number ? Math.max(3, (number / Math.max(...bins)) * 100) : 0}%` }} title=${plural(number, 'segment')}></span>`)}</div>
       <div class="legend-ticks"><span>0</span><span>${bytes(size.most / 2)}</span><span>${bytes(size.most)}</span></div></figure>`)}</div><//>`;
 }

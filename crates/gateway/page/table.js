@@ -31,7 +31,7 @@ export function Table({ label, columns, rows, keyOf, sort, onOpen, onKey, select
   const [active, setActive] = useState(null);
   const [top, setTop] = useState(0);
   const box = useRef(null);
-  const wishes = useRef(false);
+  const wanted = useRef(null);
   const ordered = useMemo(() => sorted(rows, columns.find((column) => column.key === order[0]), order[1]), [rows, order]);
   const isMany = ordered.length > MANY;
   const seen = isMany ? Math.ceil((box.current?.clientHeight || 600) / ROW) : ordered.length;
@@ -39,14 +39,14 @@ export function Table({ label, columns, rows, keyOf, sort, onOpen, onKey, select
   const last = isMany ? Math.min(ordered.length, first + seen + AHEAD * 2) : ordered.length;
   const focusable = active != null && ordered.some((row) => keyOf(row) === active) ? active : ordered[0] && keyOf(ordered[0]);
   useEffect(() => {
-    if (!wishes.current) return;
-    const row = box.current?.querySelector('tr[tabindex="0"]');
-    if (row) { row.focus(); wishes.current = false; }
+    // An effect of an earlier picture may come late: only the row that was asked for takes the focus.
+    const row = wanted.current != null && box.current?.querySelector('tr[tabindex="0"]');
+    if (row && row.dataset.key === wanted.current) { wanted.current = null; row.focus(); }
   });
   const move = (to) => {
     const at = Math.max(0, Math.min(ordered.length - 1, to));
     setActive(keyOf(ordered[at]));
-    wishes.current = true;
+    wanted.current = String(keyOf(ordered[at]));
     if (!isMany) return;
     const head = 34;
     const { scrollTop, clientHeight } = box.current;

@@ -49,6 +49,11 @@ impl ApiError {
         Self { path: Some(path.to_string()), ..self }
     }
 
+    /// Whether the user must log in (again).
+    pub(crate) fn is_about_login(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
+    }
+
     /// As events carry it.
     pub(crate) fn view(&self) -> serde_json::Value {
         json!({"reason": self.reason, "message": self.message, "path": self.path})

@@ -1,11 +1,13 @@
 //! Requests about the cloud as a whole: health, nodes, load, background work, topology. They never change anything.
 
-use axum::extract::Path;
+use axum::{extract::Path, response::IntoResponse};
 use client::{
     Client,
     views::{HealthView, NodeView, TopologyView, WorkView, load_page, load_series},
 };
+use http::{HeaderMap, header};
 use serde::Deserialize;
+use serde_json::json;
 
 use super::{
     answer::{Answer, ApiError, document},
@@ -56,6 +58,36 @@ pub(crate) async fn work(caller: Caller) -> Answer {
 pub(crate) async fn topology(caller: Caller) -> Answer {
     document(&TopologyView::from(caller.client.topology(false).await?))
 }
+
+/// What a role counts, in the text format of Prometheus.
+pub(crate) async fn metrics(caller: Caller, Path(of): Path<String>) -> Answer {
+    let of = of.parse().map_err(|error| ApiError::invalid(format!("no role or node {of}: {error}")))?;
+    let text = caller.client.metrics(of).await?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}
+
+/// All roles, as Prometheus discovers them (`http_sd_configs`): each is asked at this gateway.
+pub(crate) async fn metrics_targets(caller: Caller, headers: HeaderMap) -> Answer {
+    let here = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let target = |role: &str, name: &str, place: Option<(&str, &str)>| {
+        let (site, rack) = place.unwrap_or_default();
+        let path = format!("{METRICS}/{name}");
+        json!({"targets": [here], "labels": {
+            "__metrics_path__": path, "instance": name, "role": role, "site": site, "rack": rack,
+        }})
+    };
+    let mut targets = vec![target("master", "master", None), target("security", "security", None)];
+    let nodes = caller.client.nodes().await?;
+    targets.extend(
+        nodes
+            .iter()
+            .map(|node| target("node", node.node.as_str(), Some((node.place.site.as_str(), node.place.rack.as_str())))),
+    );
+    document(&targets)
+}
+
+/// Where they are.
+const METRICS: &str = "/api/v1/metrics";
 
 fn one_minute() -> u32 {
     60

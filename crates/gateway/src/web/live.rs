@@ -17,12 +17,16 @@ use super::{Web, answer::Answer, caller::Caller, overviews::Overview};
 
 /// `GET /live`.
 pub(crate) async fn live(State(web): State<Web>, caller: Caller) -> Answer {
-    let events = stream::unfold((web, caller.client, false), |(web, client, has_begun)| async move {
-        if has_begun {
+    let events = stream::unfold((web, caller.client, None), |(web, client, before)| async move {
+        if before.as_ref().is_some_and(Overview::is_last) {
+            return None;
+        }
+        if before.is_some() {
             sleep(PERIOD).await;
         }
-        let Overview { event, text, .. } = web.overviews().fresh(&client).await;
-        Some((Ok::<_, Infallible>(Event::default().event(event).data(&*text)), (web, client, true)))
+        let now = web.overviews().fresh(&client).await;
+        let event = Event::default().event(now.event()).data(now.since(before.as_ref()));
+        Some((Ok::<_, Infallible>(event), (web, client, Some(now))))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
 }

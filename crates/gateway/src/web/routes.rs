@@ -159,6 +159,13 @@ pub(crate) fn all() -> Vec<Route> {
             ("path", "this path, and below"),
             ("limit", "So many, the newest"),
         ]),
+        Route::new("get", "/metrics", "All roles, as Prometheus discovers them", cloud_requests::metrics_targets),
+        Route::new(
+            "get",
+            "/metrics/{of}",
+            "As `sector metrics`: `master`, `security` or a node",
+            cloud_requests::metrics,
+        ),
         Route::new("get", "/openapi.json", "This description", describe),
     ]
 }
@@ -229,7 +236,7 @@ const HEAD: &str = "\
 # Requests of the web door
 
 Made from the code (`crates/gateway/src/web/routes.rs`); do not edit. To make it again:
-`UPDATE_REFERENCE=1 cargo test -p sector-gateway reference`.
+`cargo xtask reference`.
 
 All requests are below `/api/v1` of a gateway ([`howto/web-page.md`](howto/web-page.md)). Programs give a user's name and
 a token by HTTP basic authentication. `GET /openapi.json` has this list for tools.
@@ -255,7 +262,8 @@ A program that changes something with a cookie instead of a token sends the head
 100 requests a second, and 400 at once after a pause.
 
 `GET /live` sends `overview` each second: `health`, `nodes`, `load`, `jobs` and `work`, each as the request of that name
-answers. While the master does not answer it sends `unreachable`, with the reason.
+answers. What is as it was in the event before is left out. While the master does not answer it sends `unreachable`,
+with the reason.
 
 | method | path | does | takes |
 |---|---|---|---|
@@ -278,10 +286,7 @@ mod tests {
             fs::write(&file, reference()).unwrap();
         }
         let found = fs::read_to_string(&file).unwrap_or_default();
-        assert!(
-            found == reference(),
-            "docs/web-api.md is not that of the code: UPDATE_REFERENCE=1 cargo test -p sector-gateway reference"
-        );
+        assert!(found == reference(), "docs/web-api.md is not that of the code: cargo xtask reference");
     }
 
     #[test]

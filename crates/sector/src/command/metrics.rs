@@ -8,13 +8,8 @@ use crate::arguments::{Global, Metrics};
 
 /// `sector metrics`.
 pub(crate) async fn run(cloud: &Client, asked: &Metrics, global: &Global) -> Result<(), Failure> {
-    let of = match asked.of.as_str() {
-        "master" => MetricsSource::Master,
-        "security" => MetricsSource::Security,
-        node => MetricsSource::Node(
-            node.parse().map_err(|error| Failure::usage(format!("no role or node {node}: {error}")))?,
-        ),
-    };
+    let of: MetricsSource =
+        asked.of.parse().map_err(|error| Failure::usage(format!("no role or node {}: {error}", asked.of)))?;
     let text = cloud.metrics(of).await?;
     if global.json {
         return show::json(&json!({ "of": asked.of, "text": text }));

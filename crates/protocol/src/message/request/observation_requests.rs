@@ -1,11 +1,14 @@
 //! Requests of those who watch the cloud: load, background work and metrics. Each is one paragraph: what it is, its reply, its
 //! properties. This file never handles one.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Need, Properties, TypedRequest, answered_by};
 use crate::{
     NodeId,
+    ids::IdError,
     message::{
         client_reply::ClientReply,
         load::{LoadPage, LoadSeries},
@@ -48,6 +51,19 @@ pub enum MetricsSource {
     Security,
     /// One of its nodes.
     Node(NodeId),
+}
+
+impl FromStr for MetricsSource {
+    type Err = IdError;
+
+    /// `master`, `security`, or the name of a node.
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        match text {
+            "master" => Ok(Self::Master),
+            "security" => Ok(Self::Security),
+            node => node.parse().map(Self::Node),
+        }
+    }
 }
 
 impl TypedRequest for MetricsRequest {
