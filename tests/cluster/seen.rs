@@ -121,6 +121,43 @@ fn the_load_of_every_node_is_seen_and_that_of_one_over_time() {
 }
 
 #[test]
+fn what_went_between_sites_is_seen_and_that_of_one_link_over_time() {
+    let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
+    let file = cloud.random_file("in", 8 << 20);
+    cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), "/a"]);
+    let sites = |link: &Value| ["from", "to"].map(|end| link[end].as_str().unwrap().to_owned());
+    // Each second is rounded by itself.
+    let in_a_minute = |cloud: &Cloud, [from, to]: &[String; 2]| {
+        let series = cloud.json(&["links", from, to]);
+        let samples = series["samples"].as_array().unwrap();
+        samples.iter().filter_map(|sample| sample["sent_bytes_per_second"].as_u64()).sum::<u64>() + 60
+    };
+    let full = |cloud: &Cloud| {
+        let links = cloud.json(&["links"]);
+        let mut between = links.as_array().unwrap().iter().filter(|link| link["from"] != link["to"]);
+        between.find(|link| in_a_minute(cloud, &sites(link)) >= 8 << 20).cloned()
+    };
+    cloud.until("a copy went from one site to the other", |cloud| full(cloud).is_some());
+    let link = full(&cloud).unwrap();
+    assert!(link["round_trip_seconds"].as_f64().unwrap() > 0.0, "{link}");
+    assert!(link["limit_bytes_per_second"].is_null(), "{link}");
+    let [from, to] = &sites(&link);
+    let shown = cloud.ok(&["links"]);
+    assert!(shown.starts_with("from ") && shown.contains(" ms"), "{shown}");
+    assert!(cloud.ok(&["links", from, to, "--last", "1h"]).contains("retransmitted"));
+    let metrics = ["node-1", "node-2"].map(|node| cloud.ok(&["metrics", node])).concat();
+    let is_sent = |line: &&str| line.starts_with("sector_node_link_bytes_total") && line.contains("direction=\"sent\"");
+    let sent: Vec<_> = metrics.lines().filter(is_sent).collect();
+    assert!(sum(&sent.join("\n"), "") >= f64::from(8 << 20), "{metrics}");
+    let earlier = cloud.json(&["links", "--ago", "23h"]);
+    assert!(earlier[0]["sent_bytes_per_second"].is_null(), "there was no cloud then: {earlier}");
+    cloud.fails(3, &["links", from, "nowhere"]);
+    for wrong in [vec!["links", "--ago", "2d", "-q"], vec!["links", from, to, "--last", "2d"], vec!["links", from]] {
+        cloud.fails(2, &wrong);
+    }
+}
+
+#[test]
 fn the_security_server_logs_for_whom_it_refuses() {
     let cloud = Roles::start(1, 1);
     cloud.fails(3, &["user", "remove", "nobody"]);

@@ -61,6 +61,49 @@ fn links_are_changed_while_they_run_and_each_change_is_felt() {
 }
 
 #[test]
+fn losses_and_round_trips_of_quic_are_those_of_the_emulated_link() {
+    measured_as_emulated("quic", 32 << 20);
+}
+
+#[test]
+fn losses_and_round_trips_of_tcp_are_those_of_the_emulated_link() {
+    measured_as_emulated("tcp", 8 << 20);
+}
+
+/// Downloads a file from one site at another, and compares what the cloud has measured with what the testbed did.
+fn measured_as_emulated(carrier: &str, bytes: usize) {
+    let words = ["--sites", "2", "--nodes-per-site", "1", "--rtt", "40ms", "--loss", "1%", "--rate", "200mbit"];
+    let Some(testbed) = CliTestbed::up(&words) else { return };
+    let file = testbed.random_file("in", bytes);
+    testbed.ok_at("site1", &["put", "--copies", "1", file.to_str().unwrap(), "/f"]);
+    for site in ["site1", "site2"] {
+        let to = testbed.folder().join(site);
+        testbed.ok_at(site, &["--carrier", carrier, "get", "/f", to.to_str().unwrap()]);
+    }
+    let links = || {
+        let told: serde_json::Value = serde_json::from_str(&testbed.ok_at("site1", &["links", "--json"])).unwrap();
+        told.as_array().unwrap().clone()
+    };
+    let is_busy = |link: &serde_json::Value| link["from"] != link["to"] && link["loss"].is_f64();
+    let link = poll_until("a node has told what it sent", || links().into_iter().find(is_busy));
+    let [from, to] = ["from", "to"].map(|end| link[end].as_str().unwrap());
+    // No less than the link's; a queue adds to it.
+    let round_trip = link["round_trip_seconds"].as_f64().unwrap();
+    assert!((0.039..0.4).contains(&round_trip), "{link}");
+    let node = from.replace("site", "node-");
+    let metrics = testbed.ok_at("site1", &["metrics", &node]);
+    let counted = |state: &str| -> f64 {
+        let name = format!("sector_node_link_packets_total{{site=\"{to}\",state=\"{state}\"}} ");
+        metrics.lines().find_map(|line| line.strip_prefix(&name)).expect(&metrics).parse().unwrap()
+    };
+    let passed = |what| testbed.passed(from, to, what) as f64;
+    let (loss, true_loss) =
+        (counted("lost") / counted("sent"), (passed("lost") + passed("overflowed")) / passed("sent"));
+    println!("measured {loss}, emulated {true_loss}");
+    assert!(loss > true_loss / 2.0 && loss < true_loss * 2.0, "{loss}, and {true_loss} of the packets\n{metrics}");
+}
+
+#[test]
 fn a_table_names_the_sites_and_says_how_far_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("round-trips");

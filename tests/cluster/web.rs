@@ -321,6 +321,7 @@ fn every_request_of_the_description_is_there_and_wants_a_user() {
                 .replace("{job}", "0")
                 .replace("{id}", "x")
                 .replace("{of}", "master");
+            let at = at.replace("{from}", "a").replace("{to}", "b");
             let said = stranger.ask(&method.to_uppercase(), &at, &[], b"{}");
             assert_eq!(said.status, 401, "{method} {path}: {}", said.text());
             seen += 1;

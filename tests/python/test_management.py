@@ -109,3 +109,22 @@ def test_every_copy_is_checked(cloud: sector.LocalCloud, folder: str) -> None:
     assert (copy.result, copy.why) == ("ok", "") and copy.node in [node.id for node in cloud.nodes()]
     with pytest.raises(IsADirectoryError):
         cloud.check(folder)
+
+
+def test_links_between_sites_are_measured(cloud: sector.LocalCloud, folder: str) -> None:
+    cloud.write_bytes(f"{folder}/a", bytes(1 << 20), copies=2)
+
+    def between() -> list[sector.Link]:
+        # The copies lie at both sites: one went over the link.
+        return [link for link in cloud.links() if link.from_site != link.to_site and link.loss is not None]
+
+    # Nodes tell it a second later; a question takes a millisecond or more.
+    link = next(found[0] for _ in range(20_000) if (found := between()))
+    assert link.loss is not None and 0 <= link.loss < 1
+    assert link.round_trip_seconds is not None and 0 < link.round_trip_seconds < 60
+    assert None not in (link.sent_bytes_per_second, link.retransmitted_bytes_per_second)
+    assert link.limit_bytes_per_second is None
+    [earlier] = [each for each in cloud.links(23 * 3_600) if each[:2] == link[:2]]
+    assert earlier[2:] == (None,) * 5, "there was no cloud then"
+    with pytest.raises(ValueError, match="24 hours"):
+        cloud.links(2 * 86_400)

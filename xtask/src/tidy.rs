@@ -18,6 +18,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/spe/src/child/mapped_part.rs", "maps a slice into the SPE"),
     ("crates/spe/src/sandbox/system.rs", "fork, namespaces and mounts have no safe form"),
     ("crates/net/src/datagram/batch.rs", "many datagrams in one call of the system, which no safe library has"),
+    ("crates/net/src/transfer/tcp_info.rs", "what the system knows of a connection, which no safe library reads"),
     ("crates/measure/src/messages/zeromq.rs", "calls ZeroMQ's C library where it is installed"),
     ("crates/net/tests/session_memory.rs", "an allocator that counts"),
     ("crates/testbed/src/system.rs", "namespaces, TUN devices and interfaces have no safe form"),

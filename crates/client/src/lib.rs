@@ -38,6 +38,7 @@ pub use protocol::{
             TopologyStatus,
         },
         history::{AttemptEnd, AttemptRecord, JobHistory, JobLogs, NodeMarks, SegmentLog},
+        links::{LinkPage, LinkRates, LinkSeries, MeasuredLink},
         load::{DiskLoad, LoadMetric, LoadPage, LoadSample, LoadSeries, LoadUnit, MachineSize, NodeLoad, ProcessLoad},
         master_security::KnownUser,
         request::MetricsSource,

@@ -177,6 +177,7 @@ impl Drop for Waiter<'_> {
 pub struct LimiterChain {
     limiters: Vec<Arc<RateLimiter>>,
     priority: Priority,
+    passed: Option<Arc<AtomicU64>>,
 }
 
 impl LimiterChain {
@@ -188,13 +189,22 @@ impl LimiterChain {
     /// These limiters. Those that are shared by more conversations come last, so that nothing of theirs is held while
     /// another is waited for.
     pub fn new(gates: Vec<Arc<RateLimiter>>, priority: Priority) -> Self {
-        Self { limiters: gates, priority }
+        Self { limiters: gates, priority, passed: None }
+    }
+
+    /// Also adds all bytes that pass to this count.
+    #[must_use]
+    pub fn counted_in(self, passed: Arc<AtomicU64>) -> Self {
+        Self { passed: Some(passed), ..self }
     }
 
     /// Waits until `bytes` may go.
     pub async fn acquire(&self, bytes: u64) {
         for gate in &self.limiters {
             gate.acquire(self.priority, bytes).await;
+        }
+        if let Some(passed) = &self.passed {
+            passed.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
@@ -284,7 +294,8 @@ mod tests {
     /// The time and length of each frame on arrival, of `frames` full ones that were sent through `limiters`.
     async fn arrivals(gates: Vec<Arc<RateLimiter>>, frames: usize) -> Vec<(Duration, usize)> {
         let (mut here, mut there) = pair();
-        let toll = LimiterChain::new(gates, Priority::Normal);
+        let passed = Arc::new(AtomicU64::new(0));
+        let toll = LimiterChain::new(gates, Priority::Normal).counted_in(Arc::clone(&passed));
         let begun = Instant::now();
         let sending = async {
             let payload = vec![7; FRAME_BYTES_MAX];
@@ -301,7 +312,9 @@ mod tests {
             }
             arrivals
         };
-        tokio::join!(sending, receiving).1
+        let arrivals = tokio::join!(sending, receiving).1;
+        assert_eq!(passed.load(Ordering::Relaxed), frames as u64 * FRAME, "each byte counts once, limit or not");
+        arrivals
     }
 
     // Promise 46.

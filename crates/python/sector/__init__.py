@@ -21,7 +21,7 @@ from sector._native import BusyError, Copy, CorruptError, Entry, JobError, JobSt
 from sector.cloud import Cloud, Node, SyncAction, connect
 from sector.jobs import Job, SegmentLog, Stream
 from sector.local import LocalCloud, up
-from sector.management import Acl, CheckedCopy, FileVersion, Policies, Policy, Quota, TrashItem
+from sector.management import Acl, CheckedCopy, FileVersion, Link, Policies, Policy, Quota, TrashItem
 from sector.trial import Tested, test
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ __all__ = [
     "Job",
     "JobError",
     "JobStatus",
+    "Link",
     "LocalCloud",
     "Node",
     "Policies",

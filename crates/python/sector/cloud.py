@@ -16,7 +16,7 @@ from typing import IO, Any, Literal, NamedTuple, Self, cast, overload
 
 from sector import _native, files
 from sector.jobs import Job, Stream, status_of
-from sector.management import Acl, CheckedCopy, FileVersion, Policies, Policy, Quota, TrashItem, changed, list_of
+from sector.management import Acl, CheckedCopy, FileVersion, Link, Policies, Policy, Quota, TrashItem, changed, list_of
 
 CloudPath = str | PurePosixPath
 """A path in the cloud."""
@@ -419,6 +419,11 @@ class Cloud:
     def nodes(self) -> list[Node]:
         """The nodes of the cloud."""
         return [Node(*row) for row in self._session.nodes(False)]
+
+    def links(self, seconds_ago: int = 0) -> list[Link]:
+        """What goes over the links between sites, or went so long ago, each direction by itself, as nodes have measured
+        it while they moved files. A day is kept. Raises `ValueError` for what is longer ago."""
+        return [Link(*row) for row in _native.links(self._session, seconds_ago)]
 
     def close(self) -> None:
         """Ends the session; the cloud itself goes on."""

@@ -95,6 +95,22 @@ class TrashItem(NamedTuple):
         return cls(user, path, at, datetime.fromtimestamp(millis / 1000, UTC), size_bytes)
 
 
+class Link(NamedTuple):
+    """A link between two sites in one direction, at a moment. `None`: it is not known."""
+
+    from_site: str
+    to_site: str
+    """The same one for what goes between nodes of a site."""
+    round_trip_seconds: float | None
+    sent_bytes_per_second: int | None
+    """Bytes of files."""
+    loss: float | None
+    """The share of packets that were lost."""
+    retransmitted_bytes_per_second: int | None
+    limit_bytes_per_second: int | None
+    """The limit of the topology, both directions together."""
+
+
 class FileVersion(NamedTuple):
     """Content of a file that was replaced and can be had back."""
 

@@ -25,7 +25,7 @@ mod native {
         job::Job,
         job_status::{JobStatus, StageStatus},
         management::{
-            acl, cancel_job, check, empty_trash, find_jobs, job_logs, job_status, policy, profile_file, quotas,
+            acl, cancel_job, check, empty_trash, find_jobs, job_logs, job_status, links, policy, profile_file, quotas,
             restore, set_acl, set_policy, set_quota, trash, versions,
         },
         reader::Reader,

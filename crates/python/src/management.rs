@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use client::{
-    Acl, AclStatus, Client, ClientError, FileVersion, Policy, PolicyStatus, Principal, Profile, QuotaOf, Reason,
-    Refusal, SegmentLog, TrashItem, UserName,
+    Acl, AclStatus, Client, ClientError, FileVersion, MeasuredLink, Policy, PolicyStatus, Principal, Profile, QuotaOf,
+    Reason, Refusal, SegmentLog, TrashItem, UserName,
     file::check::{CheckResult, CheckedCopy},
     job::JobId,
 };
@@ -42,6 +42,9 @@ type LogRow = (u32, Option<u64>, u32, u32, String, bool, String, u64);
 type TrashRow = (String, String, String, u64, Option<u64>);
 /// Where in the trash, version, bytes, whose, when replaced in milliseconds, by whom, until when in milliseconds.
 type VersionRow = (String, u64, u64, String, u64, String, u64);
+/// The sites that send and receive, and the seconds of a round trip. Then bytes a second, the share of lost packets,
+/// bytes sent again a second, and most bytes a second.
+type LinkRow = (String, String, Option<f64>, Option<u64>, Option<f64>, Option<u64>, Option<u64>);
 
 /// The file of a profile, which is given by its name or its file; that which is taken where none is given.
 #[pyfunction]
@@ -237,6 +240,22 @@ pub(crate) fn versions<'py>(py: Python<'py>, session: &Session, path: &str) -> P
             (at, version.version.0, version.bytes, user, replaced, by, until)
         };
         Ok(cloud.versions(&path).await?.into_iter().map(row).collect::<Vec<_>>())
+    })
+}
+
+/// What goes over the links between sites, or went so many seconds ago.
+#[pyfunction]
+pub(crate) fn links<'py>(py: Python<'py>, session: &Session, seconds_ago: u32) -> PyResult<Bound<'py, PyAny>> {
+    session.call(py, false, async move |cloud: Client| {
+        let row = |MeasuredLink { from, to, rates, limit_bytes_per_second }: MeasuredLink| -> LinkRow {
+            let millionths = |value: f64| value / 1_000_000.0;
+            let round_trip = rates.and_then(|it| it.round_trip_micros).map(|micros| millionths(micros as f64));
+            let loss = rates.and_then(|it| it.loss_millionths).map(|loss| millionths(loss.into()));
+            let sent = rates.map(|it| it.sent_bytes_per_second);
+            let retransmitted = rates.map(|it| it.retransmitted_bytes_per_second);
+            (from, to, round_trip, sent, loss, retransmitted, limit_bytes_per_second)
+        };
+        Ok(cloud.links(seconds_ago).await?.links.into_iter().map(row).collect::<Vec<_>>())
     })
 }
 

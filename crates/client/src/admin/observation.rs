@@ -1,11 +1,14 @@
-//! Load, background work and metrics of the whole cloud (door 2 alone). It never reads them at a node
+//! Load, links, background work and metrics of the whole cloud (door 2 alone). It never reads them at a node
 //! itself: the master gathers them.
 
 use protocol::{
     NodeId,
     message::{
+        links::{LinkPage, LinkSeries},
         load::{LoadPage, LoadSeries},
-        request::{LoadRequest, LoadSeriesRequest, MetricsRequest, MetricsSource, WorkRequest},
+        request::{
+            LinkSeriesRequest, LinksRequest, LoadRequest, LoadSeriesRequest, MetricsRequest, MetricsSource, WorkRequest,
+        },
         work::WorkRow,
     },
 };
@@ -58,5 +61,30 @@ impl Client {
     /// `NotFound` for an unknown node, `Invalid` for more than a day.
     pub async fn load_series(&self, node: NodeId, seconds: u32) -> Result<LoadSeries, ClientError> {
         self.ask(LoadSeriesRequest { node, seconds }).await
+    }
+
+    /// What goes over the links between sites, or went so many seconds ago (at most a day), each direction by itself:
+    /// all pages in one. It is what nodes have measured while they moved files. Bytes between two clients are not in
+    /// it, and the losses of what a client sends only the client knows.
+    ///
+    /// # Errors
+    /// `Invalid` for what is longer ago than the master keeps.
+    pub async fn links(&self, seconds_ago: u32) -> Result<LinkPage, ClientError> {
+        let mut whole = self.ask(LinksRequest { seconds_ago, after: None }).await?;
+        while let Some(after) = whole.next.take() {
+            let page = self.ask(LinksRequest { seconds_ago, after: Some(after) }).await?;
+            whole.links.extend(page.links);
+            whole.next = page.next;
+        }
+        Ok(whole)
+    }
+
+    /// What went over the link from one site to another in the last seconds, at the finest resolution that is kept for
+    /// so long.
+    ///
+    /// # Errors
+    /// `NotFound` where nothing went over it within a day, `Invalid` for more than a day.
+    pub async fn link_series(&self, from: &str, to: &str, seconds: u32) -> Result<LinkSeries, ClientError> {
+        self.ask(LinkSeriesRequest { from: from.into(), to: to.into(), seconds }).await
     }
 }

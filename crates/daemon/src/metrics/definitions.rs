@@ -53,6 +53,10 @@ pub static METRICS: &[&Metric] = &[
     &NODE_DISK_BUSY,
     &NODE_DISK_LATENCY,
     &NODE_DISK_QUEUE,
+    &NODE_LINK_BYTES,
+    &NODE_LINK_PACKETS,
+    &NODE_LINK_RETRANSMITTED,
+    &NODE_LINK_ROUND_TRIP,
     &SECURITY_QUESTIONS,
     &SECURITY_CERTIFICATES,
 ];
@@ -484,6 +488,46 @@ pub static NODE_DISK_QUEUE: Metric = Metric {
     unit: None,
     labels: &["disk"],
     help: "Operations of the disk that waited or ran in the last second, on average.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_LINK_BYTES: Metric = Metric {
+    name: "sector_node_link_bytes_total",
+    kind: Counter,
+    unit: Some(Bytes),
+    labels: &["site", "direction"],
+    help: "Bytes of files that this node has exchanged with a site, and that no other node counts.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_LINK_PACKETS: Metric = Metric {
+    name: "sector_node_link_packets_total",
+    kind: Counter,
+    unit: None,
+    labels: &["site", "state"],
+    help: "Packets of QUIC and segments of TCP that this node has sent to a site, and those of them that were lost.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_LINK_RETRANSMITTED: Metric = Metric {
+    name: "sector_node_link_retransmitted_bytes_total",
+    kind: Counter,
+    unit: Some(Bytes),
+    labels: &["site"],
+    help: "Bytes that this node has sent to a site again.",
+    roles: &[Node],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static NODE_LINK_ROUND_TRIP: Metric = Metric {
+    name: "sector_node_link_round_trip_seconds",
+    kind: Gauge,
+    unit: Some(Seconds),
+    labels: &["site"],
+    help: "Mean round trip to a site, in the last second in which packets left for it.",
     roles: &[Node],
 };
 

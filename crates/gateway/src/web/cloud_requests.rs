@@ -3,7 +3,7 @@
 use axum::{extract::Path, response::IntoResponse};
 use client::{
     Client,
-    views::{HealthView, NodeView, TopologyView, WorkView, load_page, load_series},
+    views::{HealthView, NodeView, TopologyView, WorkView, link_series, links_page, load_page, load_series},
 };
 use http::{HeaderMap, header};
 use serde::Deserialize;
@@ -37,6 +37,18 @@ pub(crate) struct LoadQuery {
 
 pub(crate) async fn load(caller: Caller, Asked(query): Asked<LoadQuery>) -> Answer {
     document(&load_page(&caller.client.load(query.ago).await?))
+}
+
+pub(crate) async fn links(caller: Caller, Asked(query): Asked<LoadQuery>) -> Answer {
+    document(&links_page(&caller.client.links(query.ago).await?))
+}
+
+pub(crate) async fn link(
+    caller: Caller,
+    Path((from, to)): Path<(String, String)>,
+    Asked(query): Asked<SeriesQuery>,
+) -> Answer {
+    document(&link_series(&caller.client.link_series(&from, &to, query.last).await?))
 }
 
 #[derive(Deserialize)]

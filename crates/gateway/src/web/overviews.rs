@@ -9,7 +9,7 @@ use std::{
 
 use client::{
     Client, ClientError, JobState, Reason, UserName, WorkRow,
-    views::{HealthView, JobView, NodeView, WorkView, load_page},
+    views::{HealthView, JobView, NodeView, WorkView, links_page, load_page},
 };
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -89,8 +89,14 @@ impl Overviews {
 
 /// Everything that the first page shows.
 async fn overview(client: &Client) -> Result<Value, ApiError> {
-    let (health, nodes, load, jobs, work) =
-        tokio::try_join!(client.health_report(), client.nodes(), client.load(0), client.jobs(), work_of(client))?;
+    let (health, nodes, load, links, jobs, work) = tokio::try_join!(
+        client.health_report(),
+        client.nodes(),
+        client.load(0),
+        client.links(0),
+        client.jobs(),
+        work_of(client)
+    )?;
     let recent = |(at, job): (usize, client::JobRecord)| {
         (at < JOBS_SHOWN || job.state == JobState::Running).then(|| JobView::from(&job))
     };
@@ -99,7 +105,7 @@ async fn overview(client: &Client) -> Result<Value, ApiError> {
         "nodes": nodes.into_iter().map(NodeView::from).collect::<Vec<_>>(),
         "time": client::views::rfc3339(load.unix_millis),
         "load": load_page(&load),
-        "links": [],
+        "links": links_page(&links),
         "jobs": jobs.into_iter().enumerate().filter_map(recent).collect::<Vec<_>>(),
         "work": work.iter().map(WorkView::from).collect::<Vec<_>>(),
     }))

@@ -1,51 +1,25 @@
-//! How busy a node was: what it reported in the last day, the older the coarser ([`LOAD_RESOLUTIONS`]). Serves the path
+//! How busy a node was: what it reported in the last day, the older the coarser ([`HistoryRings`]). Serves the path
 //! *load* (Open Cloud Testbed paper, section 3). It is memory only and bounded. It never looks at a wall clock.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use protocol::message::load::{
-    DISKS_MAX, DiskLoad, LOAD_RESOLUTIONS, LoadMetric, LoadReport, LoadResolution, LoadSample, MachineSize,
-    PROCESSES_MAX, ProcessLoad, SAMPLES_MAX,
+    DISKS_MAX, DiskLoad, LoadMetric, LoadReport, LoadResolution, LoadSample, MachineSize, PROCESSES_MAX, ProcessLoad,
+    SAMPLES_MAX,
 };
 
+use super::history_rings::HistoryRings;
+
 /// The load of one node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LoadHistory {
     pub(crate) machine: MachineSize,
     disks: Vec<Option<DiskLoad>>,
     processes: Vec<ProcessLoad>,
-    rings: [Ring; LOAD_RESOLUTIONS.len()],
+    rings: HistoryRings<METRICS>,
 }
-
-/// The samples of one resolution.
-#[derive(Debug)]
-struct Ring {
-    resolution: LoadResolution,
-    /// Means of closed spans, oldest first; the last one is that before `open`. All NaN where nothing was reported.
-    closed: VecDeque<Values>,
-    open: Option<OpenSpan>,
-}
-
-/// The span that is being filled.
-#[derive(Debug)]
-struct OpenSpan {
-    /// Its number: the second in which it begins, by the monotonic clock, divided by its length.
-    number: u64,
-    sums: [f64; METRICS],
-    count: u32,
-}
-
-/// One value a metric. Single precision is exact to a ten-millionth, at half the memory.
-type Values = [f32; METRICS];
 
 const METRICS: usize = LoadMetric::ALL.len();
-
-impl Default for LoadHistory {
-    fn default() -> Self {
-        let rings = LOAD_RESOLUTIONS.map(|resolution| Ring { resolution, closed: VecDeque::new(), open: None });
-        Self { machine: MachineSize::default(), disks: Vec::new(), processes: Vec::new(), rings }
-    }
-}
 
 impl LoadHistory {
     /// A report has come: its last sample ends now, and each one before it a second earlier.
@@ -58,17 +32,18 @@ impl LoadHistory {
         let samples = &samples[skipped..];
         for (at, sample) in samples.iter().enumerate() {
             let second = now.as_secs().saturating_sub((samples.len() - 1 - at) as u64);
-            self.rings.iter_mut().for_each(|ring| ring.add(second, sample));
+            self.rings.add_mean(second, LoadMetric::ALL.map(|metric| sample.get(metric) as f64));
         }
     }
 
     /// The sample that covers a moment so many seconds ago.
     pub(crate) fn at(&self, now: Duration, seconds_ago: u32) -> Option<LoadSample> {
-        let ring = self.ring(seconds_ago);
+        let ring = self.rings.ring(seconds_ago);
         let target = now.as_secs().checked_sub(u64::from(seconds_ago))?;
         // A node may be late with its last seconds by a pause of the network.
         let tolerated = if ring.resolution.sample_seconds == 1 { LATE_SECONDS_MAX } else { 0 };
-        (0..=tolerated).find_map(|earlier| ring.get(ring.span_of(target.checked_sub(earlier)?)))
+        let values = (0..=tolerated).find_map(|earlier| ring.get(ring.span_of(target.checked_sub(earlier)?)));
+        values.map(sample)
     }
 
     /// Disks and processes in the last second, while the node reports.
@@ -81,110 +56,30 @@ impl LoadHistory {
 
     /// The samples of the last seconds, oldest first, at the finest resolution that reaches as far.
     pub(crate) fn series(&self, now: Duration, seconds: u32) -> Vec<Option<LoadSample>> {
-        let ring = self.ring(seconds.saturating_sub(1));
+        let ring = self.rings.ring(seconds.saturating_sub(1));
         let last = ring.span_of(now.as_secs());
         let LoadResolution { sample_seconds, samples } = ring.resolution;
         let count = seconds.div_ceil(sample_seconds).min(samples);
-        (0..count).rev().map(|back| ring.get(last.checked_sub(u64::from(back))?)).collect()
-    }
-
-    fn ring(&self, seconds_ago: u32) -> &Ring {
-        &self.rings[resolution_index(seconds_ago)]
+        (0..count).rev().map(|back| ring.get(last.checked_sub(u64::from(back))?).map(sample)).collect()
     }
 }
 
-/// The resolution that is used for a moment so many seconds ago.
-pub(crate) fn resolution(seconds_ago: u32) -> LoadResolution {
-    LOAD_RESOLUTIONS[resolution_index(seconds_ago)]
+fn sample(values: [f64; METRICS]) -> LoadSample {
+    let mut sample = LoadSample::default();
+    LoadMetric::ALL.into_iter().zip(values).for_each(|(metric, value)| sample.set(metric, value.round() as u64));
+    sample
 }
 
-fn resolution_index(seconds_ago: u32) -> usize {
-    let ago = Duration::from_secs(u64::from(seconds_ago));
-    let coarsest = LOAD_RESOLUTIONS.len() - 1;
-    LOAD_RESOLUTIONS.iter().position(|resolution| ago < resolution.reach()).unwrap_or(coarsest)
-}
-
-impl Ring {
-    fn add(&mut self, second: u64, sample: &LoadSample) {
-        let number = self.span_of(second);
-        if let Some(open) = &self.open {
-            if number < open.number {
-                // Its span is closed: a repeated report, whose samples were counted.
-                return;
-            }
-            if number > open.number {
-                let gap = number - open.number - 1;
-                self.close();
-                // A node's second is a trifle longer than ours: now and then one of ours has no sample of its own.
-                let filler = if gap == 1 && self.resolution.sample_seconds == 1 { values(sample) } else { NOTHING };
-                (0..gap.min(u64::from(self.resolution.samples))).for_each(|_| self.push(filler));
-            }
-        }
-        let open = self.open.get_or_insert(OpenSpan { number, sums: [0.0; METRICS], count: 0 });
-        for (sum, value) in open.sums.iter_mut().zip(values(sample)) {
-            *sum += f64::from(value);
-        }
-        open.count += 1;
-    }
-
-    fn close(&mut self) {
-        if let Some(open) = self.open.take() {
-            self.push(open.mean());
-        }
-    }
-
-    fn push(&mut self, values: Values) {
-        let most = self.resolution.samples as usize;
-        if self.closed.capacity() < most {
-            self.closed.reserve_exact(most - self.closed.len());
-        }
-        // The open span is one of them.
-        while self.closed.len() + 1 >= most {
-            self.closed.pop_front();
-        }
-        self.closed.push_back(values);
-    }
-
-    fn get(&self, number: u64) -> Option<LoadSample> {
-        let open = self.open.as_ref()?;
-        let back = open.number.checked_sub(number)?;
-        let values = match usize::try_from(back).ok()? {
-            0 => open.mean(),
-            back => *self.closed.get(self.closed.len().checked_sub(back)?)?,
-        };
-        if values[0].is_nan() {
-            return None;
-        }
-        let mut sample = LoadSample::default();
-        LoadMetric::ALL.into_iter().zip(values).for_each(|(metric, value)| sample.set(metric, value.round() as u64));
-        Some(sample)
-    }
-
-    fn span_of(&self, second: u64) -> u64 {
-        second / u64::from(self.resolution.sample_seconds)
-    }
-}
-
-impl OpenSpan {
-    fn mean(&self) -> Values {
-        self.sums.map(|sum| (sum / f64::from(self.count.max(1))) as f32)
-    }
-}
-
-fn values(sample: &LoadSample) -> Values {
-    LoadMetric::ALL.map(|metric| sample.get(metric) as f32)
-}
-
-const NOTHING: Values = [f32::NAN; METRICS];
 /// How late a node's newest sample may be and still be called its load of now.
 const LATE_SECONDS_MAX: u64 = 5;
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    use protocol::message::load::LOAD_RESOLUTIONS;
+
     use super::*;
 
-    fn sample(spes: u64) -> LoadSample {
+    fn with_spes(spes: u64) -> LoadSample {
         let mut sample = LoadSample::default();
         sample.set(LoadMetric::Spes, spes);
         sample
@@ -192,7 +87,7 @@ mod tests {
 
     fn report(spes: impl IntoIterator<Item = u64>) -> LoadReport {
         let machine = MachineSize { processors: 2, memory_bytes: 1 << 30 };
-        let samples = spes.into_iter().map(sample).collect();
+        let samples = spes.into_iter().map(with_spes).collect();
         LoadReport { machine, samples, disks: vec![None], processes: vec![] }
     }
 
@@ -268,9 +163,8 @@ mod tests {
         for second in (0..200_000).step_by(60) {
             history.add(seconds(second), report(0..100));
         }
-        let bytes: usize = history.rings.iter().map(|ring| ring.closed.capacity() * size_of::<Values>()).sum();
-        assert!(bytes + size_of::<LoadHistory>() <= 70_000, "{bytes}");
-        let longest = history.rings.iter().map(|ring| ring.closed.len() as u32 + 1).collect::<Vec<_>>();
-        assert_eq!(longest, LOAD_RESOLUTIONS.map(|resolution| resolution.samples));
+        let bytes = history.rings.capacity_bytes() + size_of::<LoadHistory>();
+        assert!(bytes <= 70_000, "{bytes}");
+        assert_eq!(history.rings.lengths(), LOAD_RESOLUTIONS.map(|resolution| resolution.samples));
     }
 }

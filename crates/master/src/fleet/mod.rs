@@ -4,6 +4,8 @@
 pub(crate) mod colocation;
 pub(crate) mod copy_bandwidth;
 pub(crate) mod excess_replica_choice;
+pub(crate) mod history_rings;
+pub(crate) mod link_history;
 pub(crate) mod load_history;
 pub(crate) mod nodes;
 pub(crate) mod placement;
@@ -14,6 +16,7 @@ pub(crate) mod topology_watch;
 
 use colocation::Colocation;
 use copy_bandwidth::CopyBandwidth;
+use link_history::LinkHistories;
 use nodes::Nodes;
 use rebalance::Rebalance;
 use topology::TopologyOrigin;
@@ -26,4 +29,6 @@ pub(crate) struct Fleet {
     pub(crate) colocation: Colocation,
     pub(crate) rebalance: Rebalance,
     pub(crate) topology: TopologyOrigin,
+    /// What went over the links between sites in the last day.
+    pub(crate) links: LinkHistories,
 }

@@ -402,6 +402,8 @@ impl Master {
             }
             ClientRequest::Load(request) => self.load_page(now, &request).map(Some),
             ClientRequest::LoadSeries(request) => self.load_series(now, &request).map(Some),
+            ClientRequest::Links(request) => self.link_page(now, &request).map(Some),
+            ClientRequest::LinkSeries(request) => self.link_series(now, &request).map(Some),
             ClientRequest::Metrics(MetricsRequest { of }) => self.read_metrics(from, client, of),
             ClientRequest::Once(_) => Err(Refusal::new(Reason::Invalid, "a change has one number, not two")),
             ClientRequest::ConfirmClock(ConfirmClockRequest) => {

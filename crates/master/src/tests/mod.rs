@@ -18,6 +18,7 @@ mod job_histories;
 mod job_logs;
 mod jobs;
 mod journal_restore;
+mod links;
 mod load;
 mod memory_files;
 mod node_churn;

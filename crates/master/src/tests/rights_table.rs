@@ -18,12 +18,13 @@ use protocol::{
             ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest,
             EmptyTrashRequest, FindJobsRequest, FinishRebuildRequest, ForgetNodeRequest, GetAclRequest,
             GetHistoryRequest, GetLogsRequest, GiveToRequest, HealthRequest, ImportRequest, JobInputsRequest,
-            JobRequest, JobsRequest, LeasesRequest, ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest,
-            LogoutRequest, MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest,
-            QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest,
-            RenewRequest, ReportJobRequest, RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest,
-            SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest,
-            VersionsRequest, WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
+            JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest, ListRequest, LoadRequest,
+            LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, MetricsSource,
+            NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest, RecoverRequest,
+            RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RequestId,
+            RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest,
+            TrashRequest, UsageRequest, VerifyAuditRequest, VersionsRequest, WaitingMachinesRequest, WhoAmIRequest,
+            WorkRequest,
         },
     },
 };
@@ -83,6 +84,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
     };
     let quota =
         ClientRequest::SetQuota(SetQuotaRequest { user: UserName::new("bob").unwrap(), bytes: None, files: None });
+    let link = ClientRequest::LinkSeries(LinkSeriesRequest { from: "a".into(), to: "b".into(), seconds: 60 });
     let inputs = AclRequest::Inputs(JobInputsRequest { job, node: node("n1"), slices: Vec::new() });
     vec![
         (ClientRequest::MakeFolder(MakeFolderRequest { path: path("/mine/new"), parents: true }), "-"),
@@ -117,6 +119,8 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Quotas(QuotasRequest { after: Some(QuotaOf::User(UserName::new("bob").unwrap())) }), "-"),
         (ClientRequest::ConfirmClock(ConfirmClockRequest), "!"),
         (ClientRequest::Work(WorkRequest { after: None }), "!"),
+        (ClientRequest::Links(LinksRequest { seconds_ago: 0, after: None }), "-"),
+        (link, "-"),
         (ClientRequest::Load(LoadRequest { seconds_ago: 0, after: None }), "-"),
         (ClientRequest::LoadSeries(LoadSeriesRequest { node: node("n1"), seconds: 60 }), "-"),
         (ClientRequest::Metrics(MetricsRequest { of: MetricsSource::Master }), "!"),
@@ -203,10 +207,12 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::LoadSeries(_) => 47,
         ClientRequest::FindJobs(_) => 48,
         ClientRequest::Versions(_) => 49,
+        ClientRequest::Links(_) => 50,
+        ClientRequest::LinkSeries(_) => 51,
     }
 }
 
-const REQUESTS: usize = 50;
+const REQUESTS: usize = 52;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

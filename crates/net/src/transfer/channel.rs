@@ -7,7 +7,7 @@ use std::{io, time::Duration};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::{quic::QuicSocket, tls_socket::TlsSocket};
+use super::{link_meter::LinkMeter, quic::QuicSocket, tls_socket::TlsSocket};
 use crate::identity::PeerCertificate;
 
 /// Both directions of a byte stream in memory, such as `tokio::io::DuplexStream`.
@@ -133,6 +133,15 @@ impl Channel {
         match self {
             Self::Quic(socket) => socket.is_suspect(),
             Self::Tls(_) | Self::Memory(_) => false,
+        }
+    }
+
+    /// See [`TransferStream::meter_with`](super::TransferStream::meter_with). Memory loses nothing.
+    pub(super) fn meter_with(&mut self, meter: &LinkMeter) {
+        match self {
+            Self::Tls(socket) => socket.meter_with(meter),
+            Self::Quic(socket) => socket.meter_with(meter),
+            Self::Memory(_) => {}
         }
     }
 

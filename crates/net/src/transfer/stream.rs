@@ -15,6 +15,7 @@ use super::{
     carried_bytes::CarriedBytes,
     channel::{ByteStream, Channel, MemoryPipe},
     handshake::identity_error,
+    link_meter::LinkMeter,
 };
 use crate::{
     NetError,
@@ -62,6 +63,12 @@ impl TransferStream {
     /// Counts bytes of frames here from now on.
     pub fn count_with(&mut self, carried: Arc<CarriedBytes>) {
         self.carried = Some(carried);
+    }
+
+    /// Counts what the connection under this conversation has met on its way, since it began. A connection that has a
+    /// meter keeps it.
+    pub fn meter_with(&mut self, meter: &LinkMeter) {
+        self.channel.meter_with(meter);
     }
 
     /// Marks the peer as unauthenticated, with this slot.

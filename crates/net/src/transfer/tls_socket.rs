@@ -6,6 +6,7 @@
 
 use std::{
     io::{self, IoSlice, Read, Write},
+    os::fd::AsRawFd,
     time::Duration,
 };
 
@@ -17,10 +18,13 @@ use tokio::{
     time::timeout,
 };
 
+use super::link_meter::{LinkMeter, Metering, TransportHandle};
 use crate::identity::{PeerCertificate, fingerprint_of};
 
 /// A TCP connection with its TLS session.
 pub(super) struct TlsSocket {
+    /// Before the socket: fields are dropped in this order, and its last reading needs the socket.
+    metering: Option<Metering>,
     socket: TcpStream,
     session: Box<Connection>,
     /// Sealed bytes from the socket; `inbound[start..end]` has not been given to the session yet.
@@ -41,6 +45,7 @@ impl TlsSocket {
         session.set_buffer_limit(Some(SEALED_BYTES_MAX));
         let inbound = vec![0; INBOUND_BYTES_QUIET];
         let mut this = Self {
+            metering: None,
             socket,
             session: Box::new(session),
             inbound,
@@ -153,6 +158,13 @@ impl TlsSocket {
     /// Whether the encryption was ended.
     pub(super) fn is_plain(&self) -> bool {
         self.is_plain
+    }
+
+    /// See [`TransferStream::meter_with`](super::TransferStream::meter_with).
+    pub(super) fn meter_with(&mut self, meter: &LinkMeter) {
+        if self.metering.is_none() {
+            self.metering = Some(meter.add(TransportHandle::Tcp(self.socket.as_raw_fd())));
+        }
     }
 
     async fn queue_plain(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -1,24 +1,26 @@
 //! How busy the node is: it reads the system's counters every second, and keeps a sample of each second until the master
-//! has it. Serves the path *load*. It never reads from a disk: counters are files in memory.
+//! has it. Serves the paths *load* and *links*. It never reads from a disk: counters are files in memory.
 
 mod counters;
+pub(crate) mod links;
 mod rates;
+mod untold_queue;
 
 use std::{
-    collections::VecDeque,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use daemon::shutdown::ShutdownToken;
-use protocol::message::load::{DISKS_MAX, LoadMetric, LoadReport, LoadSample, MachineSize, PROCESSES_MAX, SAMPLES_MAX};
+use protocol::message::load::{DISKS_MAX, LoadMetric, LoadReport, LoadSample, MachineSize, PROCESSES_MAX};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::{blocking, node_context::NodeContext};
 pub(crate) use counters::Counters;
 use counters::CountersReader;
 use rates::rates;
+use untold_queue::UntoldQueue;
 
 /// What was measured and not yet reported.
 #[derive(Debug, Default)]
@@ -27,11 +29,9 @@ pub(crate) struct LoadSamples(Mutex<Measured>);
 #[derive(Debug, Default)]
 struct Measured {
     /// Its samples are those that the master does not have.
-    untold: VecDeque<LoadSample>,
+    untold: UntoldQueue<LoadSample>,
     /// Everything else is of the last second.
     last: Option<(LoadReport, Counters)>,
-    /// How many samples were ever taken off the front of `untold`.
-    taken: u64,
 }
 
 /// A report, and what to say once the master has it.
@@ -50,27 +50,19 @@ impl LoadSamples {
     /// What the master does not have yet; `None` where that is nothing.
     pub(crate) fn untold(&self) -> Option<UntoldLoad> {
         let measured = self.lock();
-        let samples: Vec<_> = measured.untold.iter().copied().collect();
+        let (samples, end) = measured.untold.all();
         let (last, _) = measured.last.as_ref().filter(|_| !samples.is_empty())?;
-        let end = measured.taken + samples.len() as u64;
         Some(UntoldLoad { report: LoadReport { samples, ..last.clone() }, end })
     }
 
     /// The master has this.
     pub(crate) fn note_told(&self, told: &UntoldLoad) {
-        let mut measured = self.lock();
-        while measured.taken < told.end && measured.untold.pop_front().is_some() {
-            measured.taken += 1;
-        }
+        self.lock().untold.note_told(told.end);
     }
 
     fn add(&self, report: LoadReport, counters: Counters) {
         let mut measured = self.lock();
-        measured.untold.extend(&report.samples);
-        while measured.untold.len() > SAMPLES_MAX {
-            measured.untold.pop_front();
-            measured.taken += 1;
-        }
+        report.samples.iter().for_each(|sample| measured.untold.push(*sample));
         measured.last = Some((report, counters));
     }
 
@@ -122,6 +114,8 @@ const EVERY: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use protocol::message::load::SAMPLES_MAX;
+
     use super::*;
 
     fn second(spes: u64) -> LoadReport {

@@ -8,7 +8,7 @@ use protocol::NodeId;
 
 use crate::{
     disks::storage::Storage,
-    load::LoadSamples,
+    load::{LoadSamples, links::LinkSamples},
     rules::NodeCompletion,
     task::spes::Spes,
     tickets::TicketAuthorizer,
@@ -25,6 +25,7 @@ pub(crate) struct NodeContext {
     pub(crate) limits: TransferLimits,
     pub(crate) spes: Spes,
     pub(crate) load: LoadSamples,
+    pub(crate) links: LinkSamples,
     pub(crate) events: EventSender,
 }
 

@@ -148,7 +148,8 @@ fn slice_of(report: &Report) -> Option<SliceId> {
         | Report::IncomingWrite(_)
         | Report::DisksSeen(_)
         | Report::Work(_)
-        | Report::Load(_) => None,
+        | Report::Load(_)
+        | Report::Links(_) => None,
     }
 }
 

@@ -199,6 +199,13 @@ impl ServerLoop {
                     context.load.note_told(&untold);
                 }
             }
+            if let Some(untold) = context.links.untold().filter(|_| is_answered) {
+                let told = codec::encode(&Report::Links(untold.report.clone()));
+                is_answered = messenger.request(session, told, STATUS_ANSWER_TIME_MAX).await.is_ok();
+                if is_answered {
+                    context.links.note_told(&untold);
+                }
+            }
             if let Some(mut rows) = told_work.filter(|_| is_answered) {
                 rows.truncate(WORK_ITEMS_MAX);
                 let told = messenger.request(session, codec::encode(&Report::Work(rows)), STATUS_ANSWER_TIME_MAX);

@@ -32,6 +32,7 @@ pub(super) fn text(
         readings.set_of(&metric::NODE_TICKETS_REFUSED, &[fault.as_str()], count);
     }
     read_load(context, &mut readings);
+    read_links(context, &mut readings);
     readings.set_work(work);
     let counters = messenger.counts();
     readings.set_of(&metric::GMP_MESSAGES, &["sent"], counters.messages_sent);
@@ -97,6 +98,23 @@ fn read_load(context: &NodeContext, readings: &mut Readings) {
         readings.set_fraction_of(&metric::NODE_DISK_BUSY, &label, disk.busy_thousandths as f64 / 1_000.0);
         readings.set_fraction_of(&metric::NODE_DISK_LATENCY, &label, disk.latency_micros as f64 / 1_000_000.0);
         readings.set_fraction_of(&metric::NODE_DISK_QUEUE, &label, disk.queue_hundredths as f64 / 100.0);
+    }
+}
+
+/// What went to and from each site, and what it met on its way.
+fn read_links(context: &NodeContext, readings: &mut Readings) {
+    let [bytes, packets] = [&metric::NODE_LINK_BYTES, &metric::NODE_LINK_PACKETS];
+    let [retransmitted, round_trip] = [&metric::NODE_LINK_RETRANSMITTED, &metric::NODE_LINK_ROUND_TRIP];
+    [bytes, packets, retransmitted, round_trip].into_iter().for_each(|metric| readings.declare(metric));
+    for (site, totals) in context.peers.site_limiters.links.totals() {
+        readings.set_of(bytes, &[&site, "sent"], totals.sent_bytes);
+        readings.set_of(bytes, &[&site, "received"], totals.received_bytes);
+        readings.set_of(packets, &[&site, "sent"], totals.transport.sent_packets);
+        readings.set_of(packets, &[&site, "lost"], totals.transport.lost_packets);
+        readings.set_of(retransmitted, &[&site], totals.transport.retransmitted_bytes);
+    }
+    for (site, micros) in context.links.round_trips() {
+        readings.set_fraction_of(round_trip, &[&site], micros as f64 / 1_000_000.0);
     }
 }
 

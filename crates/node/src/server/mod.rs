@@ -39,7 +39,10 @@ use crate::{
         self, DiskWatch, import::ImportFolders, memory_folder::remove_folder, scrub, scrub_statuses::ScrubStatuses,
         storage::Storage, upload_locks::UploadLocks,
     },
-    load::{self, LoadSamples},
+    load::{
+        self, LoadSamples,
+        links::{LinkSamples, sample_links},
+    },
     metadata_mirror::MetadataMirror,
     node_context::{
         NodeContext,
@@ -169,6 +172,8 @@ impl NodeServer {
                 processes: Arc::new(Semaphore::new(spe_slots * SPES_PER_SLOT_MAX)),
             },
             load: LoadSamples::default(),
+            // Tells runs apart: none begins in the same millisecond as the one before.
+            links: LinkSamples::new(clock.now().unix_millis),
             events: sender,
         };
         let background = TaskGroup::new();
@@ -232,6 +237,7 @@ impl NodeServer {
         ));
         let looking = tokio::spawn(check_sandbox(Arc::clone(&context)));
         background.spawn("the load", load::sample(Arc::clone(&context), settings.data_folders(), background.token()));
+        background.spawn("the links", sample_links(Arc::clone(&context), background.token()));
         let workers = Workers::new(&background);
         workers.start(WorkKind::CertificateRenewal, "", 0.0, renewal);
         workers.start(WorkKind::DiskWatch, "", 0.0, DiskWatch::new(Arc::clone(&context)));

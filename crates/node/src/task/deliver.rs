@@ -32,6 +32,7 @@ use crate::{
         connection_pool::Peer,
         fetch::{send_request, unexpected_reply},
         frame_pipe::{FRAME_BYTES, FrameSource, FrameWriter, STALL_MAX},
+        site_links::LinkDirection,
     },
 };
 
@@ -183,7 +184,9 @@ async fn send(context: &NodeContext, spread: ShufflePiece<BucketPart>, results: 
     let reply = match reply {
         TransferReply::Ready => {
             let flow = FrameWriter::begin(PartSource { results, chunks: part.chunks.into() }).await?;
-            let crossing = context.peers.site_limiters.for_transfer(Some(&site), TransferQos::default());
+            let limiters = &context.peers.site_limiters;
+            let crossing = limiters.for_transfer(Some(&site), LinkDirection::Sent, TransferQos::default());
+            crossing.meter(&mut stream);
             let sent = flow.send(&mut stream, crossing.limiter(), STALL_MAX).await;
             drop(crossing);
             // A peer that stops accepting bytes says why before it closes.

@@ -9,6 +9,7 @@ use crate::{
         connection_pool::Peer,
         frame_pipe::{FrameSink, STALL_MAX, receive_frames},
         peers::Peers,
+        site_links::LinkDirection,
     },
 };
 use net::{NetError, transfer::TransferStream};
@@ -35,7 +36,9 @@ pub(crate) async fn fetch<S: FrameSink>(
     // With its own ticket the other node pays for the way; one that a client has handed to us says nothing of where we
     // are.
     let pays = from.ticket.delegation.is_some();
-    let crossing = peers.site_limiters.for_transfer(pays.then_some(from.place.site.as_str()), TransferQos::default());
+    let far = pays.then_some(from.place.site.as_str());
+    let crossing = peers.site_limiters.for_transfer(far, LinkDirection::Received, TransferQos::default());
+    crossing.meter(&mut stream);
     let sink = receive_frames(&mut stream, sink, crossing.limiter(), STALL_MAX).await?;
     peers.connections.release(peer, stream);
     Ok(sink)

@@ -23,6 +23,7 @@ use crate::{
         connection_pool::Peer,
         fetch::{send_request_paced, unexpected_reply},
         frame_pipe::STALL_MAX,
+        site_links::LinkDirection,
     },
 };
 
@@ -97,7 +98,7 @@ async fn pass_on(
     mut words: mpsc::Receiver<ForwardMessage>,
 ) -> Result<(), NodeError> {
     let next = chain.remove(0);
-    let crossing = context.peers.site_limiters.for_transfer(Some(&next.place.site), pace);
+    let crossing = context.peers.site_limiters.for_transfer(Some(&next.place.site), LinkDirection::Sent, pace);
     let peer = Peer::of(&next, &context.peers.site);
     let request = TransferRequest::Write { ticket: next.ticket, chain };
     let (mut stream, reply) = within(
@@ -106,6 +107,7 @@ async fn pass_on(
         send_request_paced(&context.peers, &peer, pace, &request),
     )
     .await?;
+    crossing.meter(&mut stream);
     match reply {
         TransferReply::Ready => {}
         TransferReply::Refused(refusal) => {

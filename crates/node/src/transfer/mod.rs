@@ -10,4 +10,5 @@ pub(crate) mod peers;
 pub(crate) mod pull;
 pub(crate) mod receive_pipeline;
 pub(crate) mod site_limiters;
+pub(crate) mod site_links;
 pub(crate) mod transfer_limits;

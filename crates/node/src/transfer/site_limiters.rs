@@ -14,6 +14,7 @@ use std::{
 use net::{
     identity::Bearer,
     rate_limiter::{LimiterChain, RateLimiter},
+    transfer::TransferStream,
 };
 use protocol::{
     TransferQos,
@@ -24,10 +25,14 @@ use protocol::{
     wire::codec,
 };
 
+use super::site_links::{LinkDirection, SiteLink, SiteLinks};
+
 /// The limiters, by far site.
 #[derive(Debug, Default)]
 pub(crate) struct SiteLimiters {
     by_site: Mutex<BTreeMap<String, Arc<SiteLimiter>>>,
+    /// What goes over the links, limited or not.
+    pub(crate) links: SiteLinks,
 }
 
 #[derive(Debug)]
@@ -37,9 +42,14 @@ struct SiteLimiter {
 }
 
 impl SiteLimiters {
-    /// The limiter of a conversation with a peer at the site `far`: the requested pace, and the share of the link. If
-    /// the peer's site is unknown, only the pace counts.
-    pub(crate) fn for_transfer(&self, far: Option<&str>, pace: TransferQos) -> TransferLimiter {
+    /// The limiter of a conversation with a peer at the site `far`: the requested pace, and the share of the link. What
+    /// passes it is counted for that link. If the peer's site is unknown, only the pace counts.
+    pub(crate) fn for_transfer(
+        &self,
+        far: Option<&str>,
+        direction: LinkDirection,
+        pace: TransferQos,
+    ) -> TransferLimiter {
         let own = pace
             .rate_bytes_per_second
             .map(|rate| Arc::new(RateLimiter::new(Some(rate.max(RATE_BYTES_PER_SECOND_MIN)))));
@@ -48,7 +58,12 @@ impl SiteLimiters {
         if let Some(site_gate) = &site_gate {
             site_gate.conversations.fetch_add(1, Ordering::Relaxed);
         }
-        TransferLimiter { site_limiter: site_gate, limiter: LimiterChain::new(gates, pace.priority) }
+        let mut limiter = LimiterChain::new(gates, pace.priority);
+        let link = far.and_then(|far| self.links.of(far));
+        if let Some(link) = &link {
+            limiter = limiter.counted_in(link.bytes(direction));
+        }
+        TransferLimiter { site_limiter: site_gate, limiter, link }
     }
 
     /// Sets the shares of this node; sites that are not named have no limit. They apply at once to transfers under way.
@@ -115,12 +130,20 @@ impl SiteLimiter {
 pub(crate) struct TransferLimiter {
     site_limiter: Option<Arc<SiteLimiter>>,
     limiter: LimiterChain,
+    link: Option<Arc<SiteLink>>,
 }
 
 impl TransferLimiter {
     /// What its bytes wait for.
     pub(crate) fn limiter(&self) -> &LimiterChain {
         &self.limiter
+    }
+
+    /// Counts what the connection of the conversation meets on its way for the link, if the site is known.
+    pub(crate) fn meter(&self, stream: &mut TransferStream) {
+        if let Some(link) = &self.link {
+            stream.meter_with(&link.meter);
+        }
     }
 }
 
@@ -166,7 +189,7 @@ mod tests {
         let gates = Arc::new(SiteLimiters::default());
         let (begun, mut tasks) = (Instant::now(), tokio::task::JoinSet::new());
         for _ in 0..4 {
-            let crossing = gates.for_transfer(Some("uic"), TransferQos::default());
+            let crossing = gates.for_transfer(Some("uic"), LinkDirection::Sent, TransferQos::default());
             tasks.spawn(async move {
                 // A second of unlimited speed, then what is left.
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -176,9 +199,9 @@ mod tests {
             });
         }
         gates.set_shares(&[share("uic", 1 << 20), share("jhu", 1)]);
-        let elsewhere = gates.for_transfer(Some("starlight"), TransferQos::default());
+        let elsewhere = gates.for_transfer(Some("starlight"), LinkDirection::Sent, TransferQos::default());
         elsewhere.limiter().acquire(1 << 40).await;
-        gates.for_transfer(None, TransferQos::default()).limiter().acquire(1 << 40).await;
+        gates.for_transfer(None, LinkDirection::Sent, TransferQos::default()).limiter().acquire(1 << 40).await;
         assert_eq!(begun.elapsed(), Duration::ZERO, "other sites are not held up");
         let uses = gates.uses();
         assert_eq!(uses.iter().find(|of| of.site == "uic").unwrap().conversations, 4);
@@ -187,6 +210,9 @@ mod tests {
         assert!((Duration::from_millis(4_800)..Duration::from_millis(5_200)).contains(&span), "{span:?}");
         drop(elsewhere);
         gates.set_shares(&[]);
+        let counted: Vec<_> =
+            gates.links.totals().into_iter().map(|(site, totals)| (site, totals.sent_bytes)).collect();
+        assert_eq!(counted, [("starlight".into(), 1 << 40), ("uic".into(), 4 << 20)], "with a limit or without");
         assert_eq!(gates.uses(), [], "nothing is kept in mind of what is over");
     }
 
@@ -197,7 +223,7 @@ mod tests {
         for (own, seconds) in [(1 << 18, 16), (1 << 30, 4)] {
             let begun = Instant::now();
             let pace = TransferQos { rate_bytes_per_second: Some(own), priority: Priority::High };
-            let crossing = gates.for_transfer(Some("uic"), pace);
+            let crossing = gates.for_transfer(Some("uic"), LinkDirection::Sent, pace);
             for _ in 0..64 {
                 crossing.limiter().acquire(64 * 1024).await;
             }

@@ -21,6 +21,7 @@ use crate::{
     transfer::{
         frame_pipe::{FRAME_BYTES, FrameSource, FrameWriter, STALL_MAX},
         site_limiters::remote_site,
+        site_links::LinkDirection,
     },
 };
 
@@ -53,7 +54,9 @@ pub(super) async fn read(
             return refuse(stream, &error).await;
         }
     };
-    let crossing = context.peers.site_limiters.for_transfer(remote_site(bearer, &shown).as_deref(), pace);
+    let far = remote_site(bearer, &shown);
+    let crossing = context.peers.site_limiters.for_transfer(far.as_deref(), LinkDirection::Sent, pace);
+    crossing.meter(stream);
     let limiter = crossing.limiter();
     let reading = TransferReply::Reading { bytes: first.payload.len() as u64 + (source.until - source.next) };
     let sent = async {

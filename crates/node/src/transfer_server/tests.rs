@@ -24,7 +24,7 @@ use super::*;
 use crate::{
     bucket::BucketStore,
     disks::{import::ImportFolders, scrub_statuses::ScrubStatuses, storage::Storage, upload_locks::UploadLocks},
-    load::LoadSamples,
+    load::{LoadSamples, links::LinkSamples},
     metadata_mirror::MetadataMirror,
     node_context::{
         event::{Event, EventSender},
@@ -108,6 +108,7 @@ pub(crate) fn fixture() -> Fixture {
             processes: Arc::new(Semaphore::new(1)),
         },
         load: LoadSamples::default(),
+        links: LinkSamples::new(1),
         events: sender,
     };
     Fixture {
@@ -396,6 +397,10 @@ async fn a_clients_reads_and_writes_keep_to_the_nodes_share_of_the_link_limit() 
     assert!((Duration::from_secs(28)..Duration::from_secs(31)).contains(&wrote), "{wrote:?}");
     assert!((Duration::from_secs(14)..Duration::from_secs(17)).contains(&read), "{read:?}");
     assert_eq!(fixture.context.peers.site_limiters.uses(), []);
+    let totals = fixture.context.peers.site_limiters.links.totals();
+    let carried: Vec<_> =
+        totals.iter().map(|(site, link)| (site.as_str(), link.sent_bytes, link.received_bytes)).collect();
+    assert_eq!(carried, [("jhu", 3_000_000, 3_000_000)], "each byte counts once, limited or not");
 }
 
 // Promise 27.

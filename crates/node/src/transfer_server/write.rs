@@ -34,6 +34,7 @@ use crate::{
         frame_pipe::{FrameSink, UPLOAD_STALL_MAX, drain},
         receive_pipeline::{self, AsyncFrameSource, ConnectionSource, ReceiveEnd},
         site_limiters::remote_site,
+        site_links::LinkDirection,
     },
 };
 
@@ -64,8 +65,9 @@ pub(super) async fn write(
     // Another node pays for what it sends.
     let far = if bearer.is_role() { None } else { remote_site(bearer, &ticket) };
     let priority = pace.priority;
-    let crossing =
-        context.peers.site_limiters.for_transfer(far.as_deref(), TransferQos { rate_bytes_per_second: None, priority });
+    let own = TransferQos { rate_bytes_per_second: None, priority };
+    let crossing = context.peers.site_limiters.for_transfer(far.as_deref(), LinkDirection::Received, own);
+    crossing.meter(stream);
     let toll = crossing.limiter();
     match (resume, base) {
         (_, Some(base)) => {

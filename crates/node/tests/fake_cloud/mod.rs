@@ -120,6 +120,7 @@ impl FakeCloud {
                         Report::Status { .. }
                             | Report::Work(_)
                             | Report::Load(_)
+                            | Report::Links(_)
                             | Report::TicketsRefused { .. }
                             | Report::Clock { .. }
                             | Report::IncomingWrite(_)

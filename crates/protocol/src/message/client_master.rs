@@ -16,11 +16,11 @@ use super::{
         AbandonRequest, AccountsRequest, AclRequest, AdmissionVerb, AdmitJobRequest, AuditQuestion, BreakLeaseRequest,
         CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest,
         EmptyTrashRequest, FamilyRequest, FindJobsRequest, HealthRequest, HistoryRequest, ImportRequest, JobRequest,
-        JobsRequest, LeasesRequest, ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest,
-        MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest,
-        RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
-        SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest, VersionsRequest,
-        WorkRequest, requests,
+        JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest, ListRequest, LoadRequest, LoadSeriesRequest,
+        LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest,
+        QuotasRequest, RebuildRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest,
+        SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest,
+        VersionsRequest, WorkRequest, requests,
     },
 };
 
@@ -83,6 +83,8 @@ requests! {
         LoadSeries(LoadSeriesRequest),
         FindJobs(FindJobsRequest),
         Versions(VersionsRequest),
+        Links(LinksRequest),
+        LinkSeries(LinkSeriesRequest),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{
         admission::AdmissionReply,
         audit::{AuditReply, RefusedTickets},
         history::{JobHistory, JobLogs, NodeMarks},
+        links::{LinkPage, LinkSeries},
         load::{LoadPage, LoadSeries},
         node_master::LinkUse,
         rebuild::RebuildStatus,
@@ -97,6 +98,10 @@ pub enum ClientReply {
     Logs(JobLogs),
     /// What was replaced at a path.
     Versions(Vec<FileVersion>),
+    /// A page of links between sites.
+    Links(LinkPage),
+    /// A link between two sites over time.
+    LinkSeries(LinkSeries),
 }
 
 /// What an entry says about its copies, lifetime and quota.

@@ -11,6 +11,7 @@ pub mod client_reply;
 pub mod cluster;
 pub mod history;
 pub mod join;
+pub mod links;
 pub mod load;
 pub mod local;
 pub mod login;

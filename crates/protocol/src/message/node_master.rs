@@ -12,6 +12,7 @@ use crate::{
     message::{
         audit::RefusedTickets,
         client_reply::{DriverKey, Source},
+        links::LinkReport,
         load::LoadReport,
         rebuild::{MirrorKey, MirrorPosition, MirrorRow, MirrorUpdate},
         work::WorkItem,
@@ -229,6 +230,8 @@ pub enum Report {
     Work(Vec<WorkItem>),
     /// How busy the node was since the last report that was answered. Sent with each status.
     Load(LoadReport),
+    /// What the node had to do with each site since the last such report that was answered. Sent after a status.
+    Links(LinkReport),
 }
 
 /// A slice that is being written, under a lease of the master.

@@ -42,7 +42,9 @@ pub use self::{
         CopiesRequest, ListRequest, LocateRequest, MakeFolderRequest, PolicyRequest, RemoveRequest, RenameRequest,
         SetPolicyRequest, StatRequest, UsageRequest,
     },
-    observation_requests::{LoadRequest, LoadSeriesRequest, MetricsRequest, MetricsSource, WorkRequest},
+    observation_requests::{
+        LinkSeriesRequest, LinksRequest, LoadRequest, LoadSeriesRequest, MetricsRequest, MetricsSource, WorkRequest,
+    },
     once::{OnceRequest, RequestId},
     rebuild_requests::{
         DismissRequest, FinishRebuildRequest, ForgetNodeRequest, RebuildRequest, RebuildStatusRequest, RecoverRequest,

@@ -127,6 +127,7 @@ mod admission;
 mod audit;
 mod history;
 mod joining;
+mod links;
 mod load;
 mod local;
 mod login;
@@ -228,6 +229,8 @@ fn the_requests_of_a_client_have_their_bytes() {
         "load": ClientRequest::Load(_) => ClientRequest::Load(LoadRequest { seconds_ago: 300, after: Some(node()) }),
         "load-series": ClientRequest::LoadSeries(_) =>
             ClientRequest::LoadSeries(LoadSeriesRequest { node: node(), seconds: 3_600 }),
+        "links": ClientRequest::Links(_) => ClientRequest::Links(links::asked()),
+        "link-series": ClientRequest::LinkSeries(_) => ClientRequest::LinkSeries(links::series_asked()),
         "break-lease": ClientRequest::BreakLease(_) => ClientRequest::BreakLease(BreakLeaseRequest(path())),
         "versions": ClientRequest::Versions(_) => ClientRequest::Versions(VersionsRequest(path())),
     });
@@ -340,6 +343,8 @@ fn the_replies_to_a_client_have_their_bytes() {
         "metrics": ClientReply::Metrics(_) => ClientReply::Metrics("# EOF\n".into()),
         "load": ClientReply::Load(_) => ClientReply::Load(load::page()),
         "load-series": ClientReply::LoadSeries(_) => ClientReply::LoadSeries(load::series()),
+        "links": ClientReply::Links(_) => ClientReply::Links(links::page()),
+        "link-series": ClientReply::LinkSeries(_) => ClientReply::LinkSeries(links::series()),
         "leases": ClientReply::Leases(_) => ClientReply::Leases(LeasePage { leases: vec![open_lease()], more: false }),
         "logs": ClientReply::Logs(_) => ClientReply::Logs(history::logs()),
         "versions": ClientReply::Versions(_) => ClientReply::Versions(vec![file_version()]),
@@ -425,6 +430,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "disks-seen": Report::DisksSeen(_) => Report::DisksSeen(Some(kept_mark())),
         "work": Report::Work(_) => Report::Work(vec![work::item()]),
         "load": Report::Load(_) => Report::Load(load::report()),
+        "links": Report::Links(_) => Report::Links(links::report()),
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,

@@ -18,7 +18,7 @@ pub(crate) struct Load {
 }
 
 /// A span of time in whole seconds, at least one.
-fn seconds(text: &str) -> Result<u32, String> {
+pub(super) fn seconds(text: &str) -> Result<u32, String> {
     let span: Duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     match u32::try_from(span.as_secs()) {
         Ok(0) => Err("give at least a second".into()),

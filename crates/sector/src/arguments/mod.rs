@@ -10,6 +10,7 @@ mod cloud_args;
 mod file_args;
 mod job_args;
 mod limit_args;
+mod links_args;
 mod load_args;
 mod profile_args;
 
@@ -36,6 +37,7 @@ pub(crate) use file_args::{
 };
 pub(crate) use job_args::{Index, JobArguments, JobsArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
+pub(crate) use links_args::Links;
 pub(crate) use load_args::Load;
 pub(crate) use profile_args::ProfileCommand;
 
@@ -95,6 +97,9 @@ pub(crate) enum Command {
     /// How busy the nodes are, or were at any time of the last day
     #[command(after_help = "Example: sector load --ago 10m   (`sector load node-1 --last 1h`: one node over time)")]
     Load(Load),
+    /// What goes over the links between sites, or went at any time of the last day
+    #[command(after_help = "Example: sector links --ago 10m   (`sector links uic jhu --last 1h`: one link over time)")]
+    Links(Links),
     /// All background work of the cloud: how far it is, and what went wrong last
     #[command(after_help = "Example: sector work")]
     Work,
@@ -295,8 +300,8 @@ mod tests {
             "cloud",
             "Start, stop and watch a cloud",
             &[
-                "up", "down", "demo", "web", "security", "master", "gateway", "nodes", "health", "load", "work",
-                "metrics", "doctor",
+                "up", "down", "demo", "web", "security", "master", "gateway", "nodes", "health", "load", "links",
+                "work", "metrics", "doctor",
             ],
         ),
         ("nodes", "Nodes and sites", &["node", "rebalance", "topology"]),

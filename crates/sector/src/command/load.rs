@@ -4,6 +4,7 @@ use client::{Client, LoadMetric, LoadSample, LoadUnit, NodeLoad, views};
 use protocol::NodeId;
 use terminal::{failure::Failure, show};
 
+use super::curves::{CURVE_HEAD, curve_row};
 use crate::arguments::{Global, Load};
 
 /// `sector load`.
@@ -36,28 +37,10 @@ async fn of_node(cloud: &Client, node: NodeId, seconds: u32, global: &Global) ->
     }
     let rows = LoadMetric::ALL.map(|metric| {
         let values: Vec<_> = series.samples.iter().map(|sample| sample.map(|it| it.get(metric))).collect();
-        let known: Vec<_> = values.iter().flatten().copied().collect();
-        let text = |value: Option<u64>| value.map_or_else(|| "-".into(), |value| in_unit(metric.unit(), value));
-        let mean = known.iter().sum::<u64>().checked_div(known.len() as u64);
-        let (newest, most) = (values.last().copied().flatten(), known.iter().max().copied());
-        vec![metric.as_str().into(), text(newest), text(mean), text(most), curve(&values)]
+        curve_row(metric.as_str(), &values, |value| in_unit(metric.unit(), value))
     });
-    show::table(&["metric", " now", " mean", " most", "over time"], &rows);
+    show::table(&CURVE_HEAD, &rows);
     Ok(())
-}
-
-/// The values as a curve of [`CURVE_CHARACTERS`] at most; several that share a character show the largest.
-fn curve(values: &[Option<u64>]) -> String {
-    let most = values.iter().flatten().max().copied().unwrap_or(0).max(1);
-    let share = values.len().div_ceil(CURVE_CHARACTERS).max(1);
-    let character = |values: &[Option<u64>]| match values.iter().flatten().max() {
-        None => ' ',
-        Some(value) => {
-            let step = (*value as f64 / most as f64 * (STEPS.len() - 1) as f64).round() as usize;
-            STEPS[step.min(STEPS.len() - 1)]
-        }
-    };
-    values.chunks(share).map(character).collect()
 }
 
 fn shown(sample: &LoadSample, metric: LoadMetric) -> String {
@@ -89,10 +72,6 @@ const COLUMNS: [(&str, LoadMetric); 10] = [
     (" SPEs", LoadMetric::Spes),
     (" transfers", LoadMetric::Transfers),
 ];
-/// From nothing to the most.
-const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Fits a terminal of 100 columns beside the numbers.
-const CURVE_CHARACTERS: usize = 60;
 /// How far back a node is shown by default: what is kept by the second.
 const LAST_SECONDS: u32 = 60;
 
@@ -108,16 +87,5 @@ mod tests {
         assert_eq!(in_unit(LoadUnit::Hundredths, 275), "2.8");
         assert_eq!(in_unit(LoadUnit::Count, 3), "3");
         assert!(in_unit(LoadUnit::BytesPerSecond, 1 << 20).ends_with("/s"));
-    }
-
-    #[test]
-    fn a_curve_keeps_its_peaks_and_its_gaps() {
-        assert_eq!(curve(&[Some(0), Some(7), None, Some(14)]), "▁▅ █");
-        assert_eq!(curve(&[]), "");
-        let mut long = vec![Some(0); 1_000];
-        long[500] = Some(9);
-        let curve = curve(&long);
-        assert!(curve.chars().count() <= CURVE_CHARACTERS);
-        assert_eq!(curve.chars().filter(|it| *it == '█').count(), 1);
     }
 }

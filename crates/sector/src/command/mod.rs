@@ -9,6 +9,7 @@ mod backup;
 mod check;
 mod clouds;
 mod completions;
+mod curves;
 mod doctor;
 mod driver;
 pub(crate) mod files;
@@ -19,6 +20,7 @@ mod inspect;
 pub(crate) mod jobs;
 mod known_names;
 mod lease;
+mod links;
 mod listing;
 mod load;
 mod login;
@@ -137,6 +139,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Metrics(asked) => metrics::run(cloud, &asked, global).await,
         Command::Load(asked) => load::run(cloud, asked, global).await,
         Command::Web(asked) => web::run(cloud, &asked, global).await,
+        Command::Links(asked) => links::run(cloud, asked, global).await,
         Command::Work => work::run(cloud, global).await,
         Command::Put(put) => files::put(&transfer_limit::throttled(cloud, &put.transfer_limit)?, put, global).await,
         Command::Get(get) => files::get(&transfer_limit::throttled(cloud, &get.transfer_limit)?, get, global).await,

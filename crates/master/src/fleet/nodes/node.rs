@@ -20,7 +20,11 @@ use protocol::{
 };
 
 use super::keys::{EPOCHS, RackKey, SiteKey};
-use crate::{access::per_user::PerUser, fleet::load_history::LoadHistory, jobs::job_histories::FailureMarks};
+use crate::{
+    access::per_user::PerUser,
+    fleet::{link_history::LinkProgress, load_history::LoadHistory},
+    jobs::job_histories::FailureMarks,
+};
 
 /// A node that was not removed.
 #[derive(Debug)]
@@ -77,6 +81,8 @@ pub(crate) struct Node {
     pub(crate) work: (u64, Vec<WorkItem>),
     /// How busy it was in the last day.
     pub(crate) load_history: LoadHistory,
+    /// How much of its reports about links is counted.
+    pub(crate) link_progress: LinkProgress,
     /// Reports of job drivers about it.
     pub(crate) marks: FailureMarks,
     /// Its shares of limits between sites, as last ordered or to be ordered.
@@ -347,6 +353,7 @@ impl Node {
             links: Vec::new(),
             work: (0, Vec::new()),
             load_history: LoadHistory::default(),
+            link_progress: LinkProgress::default(),
             marks: FailureMarks::default(),
             link_shares: Vec::new(),
             reported_transfers: 0,

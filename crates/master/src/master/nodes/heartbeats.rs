@@ -80,6 +80,7 @@ impl Master {
                 self.fleet.nodes.get_mut(key).work = (now.unix_millis, rows);
             }
             Report::Load(report) => self.fleet.nodes.get_mut(key).load_history.add(now.monotonic, report),
+            Report::Links(report) => self.note_links(now, key, report),
             Report::DisksSeen(seen) => self.note_disks_seen(now, key, seen),
             Report::MirrorPage { position: mark, after, rows, last } => {
                 self.note_mirror_page(now, key, mark, after, rows, last)

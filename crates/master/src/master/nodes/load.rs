@@ -11,7 +11,7 @@ use protocol::{
     },
 };
 
-use crate::{Master, fleet::load_history};
+use crate::{Master, fleet::history_rings};
 
 impl Master {
     pub(crate) fn load_page(&self, now: Now, asked: &LoadRequest) -> Result<ClientReply, Refusal> {
@@ -54,11 +54,11 @@ impl Master {
 }
 
 /// How many seconds a sample covers that is so old.
-fn within_reach(seconds_ago: u32) -> Result<u32, Refusal> {
-    let resolution = load_history::resolution(seconds_ago);
+pub(super) fn within_reach(seconds_ago: u32) -> Result<u32, Refusal> {
+    let resolution = history_rings::resolution(seconds_ago);
     if Duration::from_secs(u64::from(seconds_ago)) >= resolution.reach() {
         let hours = resolution.reach().as_secs() / 3_600;
-        return Err(Refusal::new(Reason::Invalid, format!("the load is kept for {hours} hours")));
+        return Err(Refusal::new(Reason::Invalid, format!("what was measured is kept for {hours} hours")));
     }
     Ok(resolution.sample_seconds)
 }

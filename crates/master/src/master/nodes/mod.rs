@@ -3,6 +3,7 @@
 pub(crate) mod drain;
 pub(crate) mod health;
 pub(crate) mod heartbeats;
+pub(crate) mod links;
 pub(crate) mod load;
 pub(crate) mod node_removal;
 pub(crate) mod rebalance_moves;

@@ -8,7 +8,7 @@ use std::{
     io::{self, ErrorKind},
     mem,
     sync::{
-        Arc, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -26,7 +26,10 @@ use super::{
     lanes::{LANES, Lanes, STRIPE_BYTES, lane_header},
     rate_cache::RateRecorder,
 };
-use crate::identity::{PeerCertificate, fingerprint_of};
+use crate::{
+    identity::{PeerCertificate, fingerprint_of},
+    transfer::link_meter::{LinkMeter, Metering, TransportHandle},
+};
 
 /// A connection with what its conversations share.
 #[derive(Clone)]
@@ -37,6 +40,7 @@ pub(super) struct SharedConnection {
     is_wide: Arc<AtomicBool>,
     /// Whether somebody waited in vain on it; see [`QuicSocket::drop`].
     is_doubted: Arc<AtomicBool>,
+    metering: Arc<OnceLock<Metering>>,
     learning: Option<RateRecorder>,
 }
 
@@ -45,7 +49,7 @@ impl SharedConnection {
     pub(super) fn new(connection: Connection, is_wide: bool, learning: Option<RateRecorder>) -> Self {
         let lanes = Lanes::of(&connection);
         let (is_wide, is_doubted) = (Arc::new(AtomicBool::new(is_wide)), Arc::default());
-        Self { connection, lanes, is_wide, is_doubted, learning }
+        Self { connection, lanes, is_wide, is_doubted, metering: Arc::default(), learning }
     }
 
     /// Whether a further conversation may begin on it.
@@ -60,6 +64,7 @@ impl SharedConnection {
             lanes: Arc::downgrade(&self.lanes),
             is_wide: Arc::clone(&self.is_wide),
             is_doubted: Arc::clone(&self.is_doubted),
+            metering: Arc::downgrade(&self.metering),
             learning: self.learning.clone(),
         }
     }
@@ -71,6 +76,7 @@ pub(super) struct WeakSharedConnection {
     lanes: Weak<Lanes>,
     is_wide: Arc<AtomicBool>,
     is_doubted: Arc<AtomicBool>,
+    metering: Weak<OnceLock<Metering>>,
     learning: Option<RateRecorder>,
 }
 
@@ -78,8 +84,9 @@ impl WeakSharedConnection {
     /// The connection, while there is a conversation on it.
     pub(super) fn upgrade(&self) -> Option<SharedConnection> {
         let (lanes, connection) = (self.lanes.upgrade()?, self.connection.upgrade()?);
+        let metering = self.metering.upgrade()?;
         let (is_wide, is_doubted) = (Arc::clone(&self.is_wide), Arc::clone(&self.is_doubted));
-        Some(SharedConnection { connection, lanes, is_wide, is_doubted, learning: self.learning.clone() })
+        Some(SharedConnection { connection, lanes, is_wide, is_doubted, metering, learning: self.learning.clone() })
     }
 }
 
@@ -219,6 +226,12 @@ impl QuicSocket {
     /// Whether no further conversation would be begun on the connection.
     pub(in crate::transfer) fn is_suspect(&self) -> bool {
         !self.shared.is_good()
+    }
+
+    /// See [`TransferStream::meter_with`](crate::transfer::TransferStream::meter_with).
+    pub(in crate::transfer) fn meter_with(&self, meter: &LinkMeter) {
+        let shared = &self.shared;
+        shared.metering.get_or_init(|| meter.add(TransportHandle::Quic(shared.connection.clone())));
     }
 
     /// The round trip as the connection measures it.

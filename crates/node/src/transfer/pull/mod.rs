@@ -24,7 +24,7 @@ use crate::{
     node_context::NodeContext,
     transfer::{
         connection_pool::Peer, fetch::begin_reading, frame_pipe::FrameSource, receive_pipeline::AsyncFrameSource,
-        site_limiters::TransferLimiter,
+        site_limiters::TransferLimiter, site_links::LinkDirection,
     },
     transfer_server::read::SliceSource,
 };
@@ -143,10 +143,13 @@ impl<'a> PullSource<'a> {
         } else if source.node == self.context.node {
             RangeOrigin::LocalDisk(Some(self.open_here(source, self.at..until).await?))
         } else {
-            let (peer, stream) = begin_reading(&self.context.peers, source, self.slice, self.at..until, pace).await?;
+            let (peer, mut stream) =
+                begin_reading(&self.context.peers, source, self.slice, self.at..until, pace).await?;
             // A node that reads with a client's ticket pays for the link (`site_limiters.rs`).
             let own = TransferQos { rate_bytes_per_second: None, priority: pace.priority };
-            let crossing = self.context.peers.site_limiters.for_transfer(Some(&source.place.site), own);
+            let limiters = &self.context.peers.site_limiters;
+            let crossing = limiters.for_transfer(Some(&source.place.site), LinkDirection::Received, own);
+            crossing.meter(&mut stream);
             RangeOrigin::Peer { peer, stream: Box::new(stream), crossing }
         };
         Ok(PullRange { source: source.clone(), until, pace, from })

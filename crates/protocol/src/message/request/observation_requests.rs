@@ -11,6 +11,7 @@ use crate::{
     ids::IdError,
     message::{
         client_reply::ClientReply,
+        links::{LinkPage, LinkSeries},
         load::{LoadPage, LoadSeries},
         work::WorkPage,
     },
@@ -117,5 +118,49 @@ impl TypedRequest for LoadSeriesRequest {
             .during_rebuild()
             .without_names()
             .refused_as("look at the load of a node", "")
+    }
+}
+
+/// What goes over the links between sites, or went: a page of links at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinksRequest {
+    /// How many seconds ago; 0 is now. A day is kept.
+    pub seconds_ago: u32,
+    /// Only links after the one between these sites (the last of the previous page).
+    pub after: Option<(String, String)>,
+}
+
+impl TypedRequest for LinksRequest {
+    answered_by!(LinkPage, ClientReply::Links(page) => page);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("links", Need::Login)
+            .repeatable()
+            .during_rebuild()
+            .without_names()
+            .refused_as("look at the links between sites", "")
+    }
+}
+
+/// What went over one link over time, at the finest resolution that is kept for so long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkSeriesRequest {
+    /// The site that sends.
+    pub from: String,
+    /// The site that receives.
+    pub to: String,
+    /// How many seconds back; at most a day is kept.
+    pub seconds: u32,
+}
+
+impl TypedRequest for LinkSeriesRequest {
+    answered_by!(LinkSeries, ClientReply::LinkSeries(series) => series);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("link-series", Need::Login)
+            .repeatable()
+            .during_rebuild()
+            .without_names()
+            .refused_as("look at a link between sites", "")
     }
 }
