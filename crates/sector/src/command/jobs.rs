@@ -114,7 +114,11 @@ pub(crate) async fn jobs(cloud: &Client, wanted: JobsArguments, global: &Global)
         (None, None) => cloud.jobs().await?,
         (user, state) => cloud.find_jobs(user, state).await?,
     };
-    let views: Vec<_> = jobs.iter().take(limit.unwrap_or(usize::MAX)).map(JobView::from).collect();
+    let views: Vec<_> = jobs
+        .iter()
+        .take(limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX)))
+        .map(JobView::from)
+        .collect();
     if global.json {
         return show::json(&views);
     }
