@@ -69,11 +69,14 @@ pub(crate) struct Cat {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Ls {
-    /// With size, owner, time
+    /// With size, owner and time of change, in your zone
     #[arg(short, long)]
     pub(crate) long: bool,
     /// Also what lies below
     #[arg(short = 'R', long)]
+    /// Show times in UTC, as JSON has them
+    #[arg(long)]
+    pub(crate) utc: bool,
     pub(crate) recursive: bool,
     /// Folders, files or globs
     #[arg(default_value = "/", value_parser = cloud_path)]
