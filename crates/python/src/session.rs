@@ -224,7 +224,7 @@ impl Session {
                 None => cloud.clone(),
             };
             let plan = SyncPlan::new((&cloud, &here), &from, &to, &options).await?;
-            let left_out = plan.left_out().to_vec();
+            let left_out = [plan.left_out(), plan.kept()].concat();
             let actions = if dry_run {
                 all_well(plan.refused())?;
                 plan.compared_actions().await
