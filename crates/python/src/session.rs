@@ -11,10 +11,11 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use client::{
-    Client, Condition, GetOptions, Profile, PutOptions, RecordFraming, SectorPath,
+    Client, Condition, GetOptions, LeaseWait, Profile, PutOptions, RecordFraming, SectorPath,
     job::IndexedRecords,
     tree::{
         self, DownloadPlan, ExistingFiles, FailedFile, LocalLinks, PathFilter, SyncAction, SyncFolder, SyncOptions,
@@ -140,15 +141,24 @@ impl Session {
     }
 
     /// From node to node; missing folders are made.
-    fn copy<'py>(&self, py: Python<'py>, from: &str, to: &str, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+    fn copy<'py>(
+        &self,
+        py: Python<'py>,
+        from: &str,
+        to: &str,
+        wait: Option<f64>,
+        awaited: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (from, to) = (parse(from)?, parse(to)?);
         let options = PutOptions { parents: true, ..PutOptions::default() };
-        self.call(py, awaited, async move |cloud| Ok(Entry::from(cloud.copy(&from, &to, &options, &|_| ()).await?)))
+        self.call_waiting(py, awaited, wait, async move |cloud| {
+            Ok(Entry::from(cloud.copy(&from, &to, &options, &|_| ()).await?))
+        })
     }
 
     /// Uploads a local file or, with `recursive`, what a folder holds. Gives the files in the cloud, and the local paths
     /// that were left out because they are no ordinary files.
-    #[pyo3(signature = (local, path, *, recursive, follow, records, copies, awaited))]
+    #[pyo3(signature = (local, path, *, recursive, follow, records, copies, wait, awaited))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn upload<'py>(
         &self,
@@ -159,12 +169,13 @@ impl Session {
         follow: bool,
         records: Option<&str>,
         copies: Option<u8>,
+        wait: Option<f64>,
         awaited: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
         let options = put_options(records, copies, false)?;
         let links = if follow { LocalLinks::Follow } else { LocalLinks::LeaveOut };
-        self.call(py, awaited, async move |cloud| {
+        self.call_waiting(py, awaited, wait, async move |cloud| {
             // The folders are read by a thread that may wait for the disk.
             let planning = spawn_blocking(move || UploadPlan::exactly(&local, &path, recursive, links)).await;
             let plan = planning.map_err(|_| Failure::Closed("the process is ending".into()))??;
@@ -239,7 +250,7 @@ impl Session {
     }
 
     /// Uploads a local file, whatever is there.
-    #[pyo3(signature = (local, path, *, records, copies, only_new, awaited))]
+    #[pyo3(signature = (local, path, *, records, copies, only_new, wait, awaited))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn put<'py>(
         &self,
@@ -249,11 +260,12 @@ impl Session {
         records: Option<&str>,
         copies: Option<u8>,
         only_new: bool,
+        wait: Option<f64>,
         awaited: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
         let options = put_options(records, copies, only_new)?;
-        self.call(py, awaited, async move |cloud| {
+        self.call_waiting(py, awaited, wait, async move |cloud| {
             Ok(Entry::from(cloud.put_file(&local, &path, &options, &|_| ()).await?))
         })
     }
@@ -281,7 +293,7 @@ impl Session {
     }
 
     /// Begins a file, whose bytes are published by `finish`. What is in the way already is said now.
-    #[pyo3(signature = (path, *, records, copies, only_new, append, awaited))]
+    #[pyo3(signature = (path, *, records, copies, only_new, append, wait, awaited))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn open_writer<'py>(
         &self,
@@ -291,11 +303,14 @@ impl Session {
         copies: Option<u8>,
         only_new: bool,
         append: bool,
+        wait: Option<f64>,
         awaited: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
         let options = put_options(records, copies, only_new)?;
-        self.call(py, awaited, async move |cloud| Ok(Writer::new(cloud.open_writer(&path, options, append).await?)))
+        self.call_waiting(py, awaited, wait, async move |cloud| {
+            Ok(Writer::new(cloud.open_writer(&path, options, append).await?))
+        })
     }
 
     /// The state of every node: id, site, rack, state, bytes used and free.
@@ -403,6 +418,25 @@ impl Session {
     {
         let client = self.open_client(py)?;
         carry_out(py, awaited, async move { ask(client.await?).await })
+    }
+
+    /// A call that waits so many seconds at most where someone else writes a file; `None`: not at all.
+    fn call_waiting<'py, T: CallResult, F>(
+        &self,
+        py: Python<'py>,
+        awaited: bool,
+        wait: Option<f64>,
+        ask: impl FnOnce(Client) -> F + Send + 'static,
+    ) -> PyResult<Bound<'py, PyAny>>
+    where
+        F: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let Some(seconds) = wait else { return self.call(py, awaited, ask) };
+        // What no duration can hold is without end.
+        let longest = Duration::try_from_secs_f64(seconds).ok();
+        // A program that waits asked for it, and need not be told.
+        let wait = LeaseWait { longest, told: Arc::new(|_| ()) };
+        self.call(py, awaited, move |cloud| ask(cloud.waiting(wait)))
     }
 
     /// This process's client, unless the cloud was closed.

@@ -12,6 +12,7 @@ mod job_args;
 mod limit_args;
 mod load_args;
 mod profile_args;
+mod wait_args;
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -38,6 +39,7 @@ pub(crate) use job_args::{Index, JobArguments, JobsArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
 pub(crate) use load_args::Load;
 pub(crate) use profile_args::ProfileCommand;
+pub(crate) use wait_args::WaitArguments;
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
 #[derive(Debug, Parser)]
