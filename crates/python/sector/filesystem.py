@@ -198,9 +198,7 @@ class SectorFileSystem(AsyncFileSystem, metaclass=_ByProfile):  # type: ignore[m
             await cloud.mkdir(target, True)
             return
         only_new = mode == "create"
-        put = cloud._session.put(
-            lpath, target, records=None, copies=None, only_new=only_new, wait=None, awaited=True
-        )
+        put = cloud._session.put(lpath, target, records=None, copies=None, only_new=only_new, wait=None, awaited=True)
         _tell(callback, (await put).size_bytes)
 
     async def _get_file(self, rpath: str, lpath: Any, callback: Any = None, **_: Any) -> None:

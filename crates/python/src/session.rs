@@ -16,7 +16,7 @@ use std::{
 
 use client::{
     Client, Condition, GetOptions, LeaseWait, Profile, PutOptions, RecordFraming, SectorPath,
-    job::IndexedRecords,
+    job::{IndexedRecords, PythonEnvironment},
     tree::{
         self, DownloadPlan, ExistingFiles, FailedFile, LocalLinks, PathFilter, SyncAction, SyncFolder, SyncOptions,
         SyncPlan, TransferredFile, TreeObserver, TreeOutcome, UploadPlan,
@@ -325,7 +325,7 @@ impl Session {
     }
 
     /// A job of these stages over what the patterns of each stream name, which writes to the folder `output`.
-    #[pyo3(signature = (title, streams, stages, output, *, records, segment_bytes, max_errors, copies))]
+    #[pyo3(signature = (title, streams, stages, output, *, records, segment_bytes, max_errors, copies, environment))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn job(
         slf: Bound<'_, Self>,
@@ -337,7 +337,9 @@ impl Session {
         segment_bytes: Option<(u64, u64)>,
         max_errors: u32,
         copies: Option<u8>,
+        environment: Option<(String, PathBuf)>,
     ) -> PyResult<Job> {
+        let environment = environment.map(|(requirements, wheels)| PythonEnvironment::read(requirements, &wheels));
         let stages = stages.into_iter().map(|words| job::stage(slf.py(), words)).collect::<PyResult<_>>()?;
         let plan = JobRequest {
             title,
@@ -348,6 +350,7 @@ impl Session {
             segment_bytes,
             errors_max: max_errors,
             copies,
+            environment: environment.transpose().map_err(Failure::from)?,
         };
         Ok(Job::new(slf.unbind(), plan))
     }

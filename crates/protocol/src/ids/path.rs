@@ -180,6 +180,8 @@ fn check_component(component: &str) -> Result<(), &'static str> {
 
 /// The folder of the root below which files are kept in memory; see [`SectorPath::is_in_memory`].
 pub const MEMORY_FOLDER: &str = "memory";
+/// What the name begins with that a job gives to what it keeps beside its output while it runs.
+pub const JOB_NAME_PREFIX: &str = ".sphere-";
 /// How many letters of a text that is no path an error shows.
 const SHOWN_LETTERS: usize = 120;
 /// A sidecar lies beside its slice `x` under the name `.x.sector`; no slice may be called so.

@@ -25,6 +25,13 @@ pub(crate) struct Run {
     /// A module, a package or a folder of modules here that functions in Python may import; sent with the job
     #[arg(long, value_name = "FILE.py|DIR")]
     pub(crate) py_modules: Vec<PathBuf>,
+    /// Python packages that functions in Python may import: a file of requirements, as for pip. Each node installs them
+    /// once, from --wheels alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) requirements: Option<PathBuf>,
+    /// A folder here with the wheels of --requirements, and of all that these need; sent with the job
+    #[arg(long, value_name = "DIR", requires = "requirements")]
+    pub(crate) wheels: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) inputs: Inputs,
     /// The folder for the results; it must not hold any yet
