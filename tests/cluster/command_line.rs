@@ -4,9 +4,10 @@
 use std::{
     ffi::OsStr,
     fs::{self, File},
-    io::Write,
+    io::{BufRead, BufReader, Read, Write},
     os::unix::{ffi::OsStrExt, fs::symlink},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStderr, Command, Stdio},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use cluster::{Cloud, Ended, ended, random_bytes};
@@ -46,6 +47,73 @@ fn a_path_that_another_writes_is_busy_and_one_that_is_not_mine_is_denied() {
     other.wait().unwrap();
     cloud.ok(&["put", file.to_str().unwrap(), "/f"]);
     cloud.fails(4, &["rm", "-r", "/"]);
+}
+
+/// A command that waits for another writer: it has said so, which is its first line.
+fn waiting(cloud: &Cloud, words: &[&str]) -> (Child, BufReader<ChildStderr>, String) {
+    let mut child = cloud.command(words).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut said, mut line) = (BufReader::new(child.stderr.take().unwrap()), String::new());
+    said.read_line(&mut line).unwrap();
+    (child, said, line)
+}
+
+#[test]
+fn who_waits_for_another_writer_says_so_once_and_then_writes() {
+    let cloud = cloud();
+    let (file, length) = (cloud.file("x", "mine"), 3 << 20);
+    let file = file.to_str().unwrap();
+    let mut other = writer(&cloud, "/f");
+    let gives_up = cloud.run(&["put", "--wait=1ms", file, "/f"]);
+    assert_eq!(gives_up.code, 8, "{}", gives_up.errors);
+    for words in [&["put", "--wait", "--append", file, "/f"][..], &["cp", "--wait=1h", "/f", "/f2"]] {
+        if words[0] == "cp" {
+            other = writer(&cloud, "/f2");
+            assert_eq!(cloud.run(&["cp", "/f", "/f2"]).code, 8);
+        }
+        let (mut mine, mut said, line) = waiting(&cloud, words);
+        assert!(line.starts_with("sector: waiting: `/f") && line.contains("by admin"), "{line}");
+        drop(other.stdin.take());
+        assert!(other.wait().unwrap().success());
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        assert!(mine.wait().unwrap().success() && !rest.contains("waiting"), "{rest}");
+        let found = cloud.run(&["cat", if words[0] == "cp" { "/f2" } else { "/f" }]).out;
+        assert_eq!((found.len(), &found[length..]), (length + 4, &b"mine"[..]), "behind what the other wrote");
+    }
+}
+
+#[test]
+fn a_pipe_that_is_named_is_read_to_its_end() {
+    let cloud = cloud();
+    let mut child = cloud.command(&["put", "/dev/stdin", "/piped"]).stdin(Stdio::piped()).spawn().unwrap();
+    let bytes = random_bytes(3 << 20);
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(cloud.run(&["cat", "/piped"]).out, bytes);
+    let refused = cloud.command(&["put", "/dev/stdin", "/"]).stdin(Stdio::piped()).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn times_are_shown_in_the_zone_of_who_looks_and_in_utc_where_that_is_asked_for() {
+    let cloud = cloud();
+    let file = cloud.file("dated", "x");
+    File::options()
+        .write(true)
+        .open(&file)
+        .unwrap()
+        .set_modified(UNIX_EPOCH + Duration::from_secs(1_768_478_400))
+        .unwrap();
+    cloud.ok(&["put", file.to_str().unwrap(), "/dated"]);
+    for (words, time) in [
+        (&["ls", "-l", "/"][..], "2026-01-15T17:30:00+05:30"),
+        (&["ls", "-l", "--utc", "/"], "2026-01-15T12:00:00Z"),
+        (&["--json", "ls", "/"], "2026-01-15T12:00:00.000Z"),
+    ] {
+        let shown = cloud.command(words).env("TZ", "IST-5:30").output().unwrap();
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        assert!(shown.contains(time), "{shown}");
+    }
 }
 
 #[test]

@@ -159,3 +159,46 @@ fn a_job_whose_program_never_ends_is_cancelled_at_once_and_a_missing_one_is_name
     assert!(!job.wait().unwrap().success());
     cloud.ok(&["run", "--udf", "cmd:cat", "--input", "/text", "--output", "/out"]);
 }
+
+/// A wheel with one module is an archive (`zip`) of that and of what describes it.
+const MAKE_WHEEL: &str = "
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[1] + '/skypack-1.5-py3-none-any.whl', 'w') as wheel:
+    wheel.writestr('skypack.py', 'STAR = b\"Vega\"')
+    about = 'skypack-1.5.dist-info/'
+    wheel.writestr(about + 'METADATA', 'Metadata-Version: 2.1\\nName: skypack\\nVersion: 1.5\\n')
+    wheel.writestr(about + 'WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
+    wheel.writestr(about + 'RECORD', '')
+";
+
+#[test]
+fn python_packages_go_along_and_stay_at_the_nodes_for_the_next_job() {
+    let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
+    let wheels = cloud.folder().join("wheels");
+    fs::create_dir(&wheels).unwrap();
+    assert!(Command::new("python3").args(["-c", MAKE_WHEEL]).arg(&wheels).status().unwrap().success());
+    cloud.ok(&["put", cloud.file("x", "x").to_str().unwrap(), "/in/x"]);
+    let needs = |text: &str| cloud.file("requirements.txt", text).to_str().unwrap().to_owned();
+    let udf = cloud.file("f.py", "import skypack\ndef f(segment, out): out.emit(skypack.STAR)\n");
+    let udf = format!("{}:f", udf.display());
+    let (file, wheels) = (needs("skypack==1.5\n"), wheels.to_str().unwrap());
+    let run = |output: &str, more: &[&str]| {
+        cloud.run(&[&["run", "--udf", &udf, "--input", "/in/x", "--output", output], more].concat())
+    };
+    for (output, detach) in [("/out/1", &[][..]), ("/out/2", &["--detach"])] {
+        let ended = run(output, &[&["--requirements", &file, "--wheels", wheels], detach].concat());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        if !detach.is_empty() {
+            let job = String::from_utf8(ended.out).unwrap();
+            cloud.ok(&["job", job.trim(), "--wait"]);
+        }
+        assert_eq!(cloud.ok(&["cat", &format!("{output}/part-*")]), "Vega");
+    }
+    let hidden = cloud.ok(&["find", "/out/.sphere-wheels-*"]);
+    assert_eq!(hidden.lines().count(), 1, "the second job found them: {hidden}");
+    let without = run("/out/3", &["--requirements", &file]);
+    assert!(without.code == 2 && without.errors.contains("--wheels"), "{}", without.errors);
+    let other = needs("nosuch==7\n");
+    let missing = run("/out/4", &["--requirements", &other, "--wheels", wheels]);
+    assert!(missing.code != 0 && missing.errors.contains("nosuch==7"), "{}", missing.errors);
+}

@@ -137,6 +137,8 @@ fn what_the_source_lacks_goes_to_the_trash_with_delete_and_excluded_files_stay()
     assert_eq!(down["deleted"], 3, "{down}");
     let back = cloud.folder().join("back");
     assert!(back.join("kept.log").exists() && back.join("linked/link.txt").is_symlink());
+    let again = cloud.run(&["sync", "--delete", "--exclude", "*.log", "sector://there", "back"]);
+    assert!(again.errors.contains("back/linked/link.txt` stays, since it is a link"), "{}", again.errors);
     assert!(!back.join("old").exists() && !back.join("more.txt").exists() && !back.join("linked/z.txt").exists());
 }
 
@@ -263,6 +265,14 @@ fn what_makes_no_sense_or_would_empty_a_folder_by_mistake_is_refused() {
         &["--force", "src", "sector://there"],
     ] {
         cloud.fails(2, &[&["sync"], arguments].concat());
+    }
+    for (words, line) in [
+        (["src", "/there"], "`src` to `sector://there`"),
+        (["/there", "src"], "`sector://there` to `src`"),
+        (["nowhere", "back"], "`nowhere` to `sector://back`"),
+    ] {
+        let refused = cloud.run(&["sync", words[0], words[1]]);
+        assert!(refused.code == 2 && refused.errors.contains(line), "{}", refused.errors);
     }
     cloud.fails(3, &["sync", "nowhere", "sector://there"]);
     cloud.fails(3, &["sync", "--delete", "nowhere", "sector://there"]);

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -192,7 +194,20 @@ def test_what_is_full_or_busy_has_an_error_of_its_own(cloud: sector.LocalCloud, 
         with pytest.raises(sector.BusyError, match="is being written") as caught:
             cloud.write_bytes(f"{folder}/busy", b"second")
         assert caught.value.errno == errno.EBUSY
-    assert cloud.stat(f"{folder}/busy").size_bytes == 8 * MIB
+        with pytest.raises(sector.BusyError):
+            cloud.write_bytes(f"{folder}/busy", b"second", wait=0.001)
+        with ThreadPoolExecutor(1) as pool:
+            second = pool.submit(cloud.write_bytes, f"{folder}/busy", b"second", wait=True)
+            first.close()
+            assert second.result().size_bytes == 6
+    with cloud.open(f"{folder}/other", "wb") as first:
+        first.write(bytes(8 * MIB))
+        with ThreadPoolExecutor(1) as pool:
+            copied = pool.submit(cloud.copy, f"{folder}/busy", f"{folder}/other", wait=timedelta(hours=1))
+            first.close()
+            assert copied.result().size_bytes == 6
+    with pytest.raises(ValueError, match="wait"):
+        cloud.write_bytes(f"{folder}/busy", b"third", wait=-1)
     with pytest.raises(ValueError, match="mode"):
         cloud.open(f"{folder}/file", "rw")
 

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import threading
+import zipfile
 from collections import Counter, defaultdict
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -470,3 +471,33 @@ def test_modules_of_ones_own_go_along(cloud: sector.Cloud, folder: str, texts: s
         stream.map(f, py_modules="sky")
     with pytest.raises(ValueError, match="none"):
         stream.map("copy", py_modules=[tmp_path / "sky"]).to(f"{folder}/none")
+
+
+def make_wheel(folder: Path, name: str, version: str, text: str) -> None:
+    """A wheel with one module."""
+    about = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}.py", text)
+        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+
+
+def test_packages_go_along_as_wheels(cloud: sector.Cloud, folder: str, texts: str, tmp_path: Path) -> None:
+    make_wheel(tmp_path, "skypack", "1.5", "STAR = b'Vega'\n")
+
+    def f(segment, out):  # type: ignore[no-untyped-def]
+        import skypack  # type: ignore[import-not-found]
+
+        out.emit(skypack.STAR)
+
+    stream = cloud.stream(texts).map(f)
+    job = stream.to(f"{folder}/out", requirements=["skypack==1.5"], wheels=tmp_path).run()
+    assert {cloud.read_bytes(path) for path in job.outputs} <= {b"Vega" * count for count in (1, 2, 3)}
+    (tmp_path / "requirements.txt").write_text("skypack==2\n")
+    with pytest.raises(ValueError, match=r"skypack==2.*among the wheels"):
+        stream.to(f"{folder}/none", requirements=tmp_path / "requirements.txt", wheels=tmp_path).run()
+    with pytest.raises(ValueError, match="go together"):
+        stream.to(f"{folder}/none", requirements=["skypack"])
+    with pytest.raises(ValueError, match="none"):
+        cloud.stream(texts).map("copy").to(f"{folder}/none", requirements=["skypack"], wheels=tmp_path).run()

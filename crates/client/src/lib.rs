@@ -45,5 +45,5 @@ pub use protocol::{
         work::{WorkFault, WorkItem, WorkKind, WorkRow, WorkState},
     },
 };
-pub use session::{BrowserLogin, Client, LoginTarget, Profile, login};
+pub use session::{BrowserLogin, Client, LeaseWait, LoginTarget, Profile, login};
 pub use throttle::Throttle;

@@ -97,6 +97,8 @@ pub const SIDE_FILES_MAX: usize = 16;
 /// Most different side files of all stages of a job together. Each stays open, and on disk, at every node until the job
 /// ends.
 pub const JOB_SIDE_FILES_MAX: usize = 64;
+/// Most bytes of what a job requires of Python packages, as text: thousands of lines.
+pub const REQUIREMENTS_BYTES_MAX: usize = 64 * 1024;
 /// Most segments of one job that may be left out because their function failed. The driver keeps each report, of some 5
 /// KB at most, until the end.
 pub const FUNCTION_ERRORS_MAX: u32 = 10_000;

@@ -179,7 +179,7 @@ class Session:
     def make_folder(self, path: str, parents: bool, awaited: bool) -> Any: ...
     def remove(self, path: str, recursive: bool, now: bool, awaited: bool) -> Any: ...
     def rename(self, from_: str, to: str, awaited: bool, /) -> Any: ...
-    def copy(self, from_: str, to: str, awaited: bool, /) -> Any: ...
+    def copy(self, from_: str, to: str, wait: float | None, awaited: bool, /) -> Any: ...
     def upload(
         self,
         local: str | PathLike[str],
@@ -189,6 +189,7 @@ class Session:
         follow: bool,
         records: str | None,
         copies: int | None,
+        wait: float | None,
         awaited: bool,
     ) -> Any: ...
     def download(
@@ -216,6 +217,7 @@ class Session:
         records: str | None,
         copies: int | None,
         only_new: bool,
+        wait: float | None,
         awaited: bool,
     ) -> Any: ...
     def get(self, path: str, local: str | PathLike[str], overwrite: bool, awaited: bool) -> Any: ...
@@ -228,6 +230,7 @@ class Session:
         copies: int | None,
         only_new: bool,
         append: bool,
+        wait: float | None,
         awaited: bool,
     ) -> Any: ...
     def job(
@@ -253,6 +256,7 @@ class Session:
         segment_bytes: tuple[int, int] | None,
         max_errors: int,
         copies: int | None,
+        environment: tuple[str, str] | None,
     ) -> Job: ...
     def index(self, patterns: list[str], records: str, begins: str | None, awaited: bool) -> Any: ...
     def jobs(self, awaited: bool) -> Any: ...

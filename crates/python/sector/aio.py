@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from sector import _native
 from sector.cloud import CloudPath, LocalPath, Node, _path, join
-from sector.files import CHUNK_BYTES, Mode, _as_bytes
+from sector.files import CHUNK_BYTES, Mode, Wait, _as_bytes, wait_seconds
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -46,7 +46,13 @@ class Cloud:
         return self._session.address
 
     def open(
-        self, path: CloudPath, mode: str = "rb", *, records: str | None = None, copies: int | None = None
+        self,
+        path: CloudPath,
+        mode: str = "rb",
+        *,
+        records: str | None = None,
+        copies: int | None = None,
+        wait: Wait = False,
     ) -> Opening:
         """Opens a file of bytes: to `await`, or for an `async with`. See `sector.Cloud.open`."""
         how = Mode(mode)
@@ -54,18 +60,21 @@ class Cloud:
             raise ValueError(f"files of `sector.aio` are of bytes: open `{path}` with {mode + 'b'!r}")
         if how.verb == "r":
             return Opening(self._open_reader(_path(path)))
-        return Opening(self._open_writer(_path(path), how, records, copies))
+        return Opening(self._open_writer(_path(path), how, records, copies, wait_seconds(wait)))
 
     async def _open_reader(self, path: str) -> Reader:
         return Reader(await self._session.open_reader(path, True))
 
-    async def _open_writer(self, path: str, how: Mode, records: str | None, copies: int | None) -> Writer:
+    async def _open_writer(
+        self, path: str, how: Mode, records: str | None, copies: int | None, wait: float | None
+    ) -> Writer:
         native = await self._session.open_writer(
             path,
             records=records,
             copies=copies,
             only_new=how.verb == "x",
             append=how.verb == "a",
+            wait=wait,
             awaited=True,
         )
         return Writer(native, path)
@@ -109,9 +118,10 @@ class Cloud:
         """Renames a file or folder in one step; a file replaces a file."""
         await self._session.rename(_path(source), _path(target), True)
 
-    async def copy(self, source: CloudPath, target: CloudPath) -> _native.Entry:
+    async def copy(self, source: CloudPath, target: CloudPath, *, wait: Wait = False) -> _native.Entry:
         """Copies a file from node to node: no byte passes through here."""
-        return cast(_native.Entry, await self._session.copy(_path(source), _path(target), True))
+        copied = self._session.copy(_path(source), _path(target), wait_seconds(wait), True)
+        return cast(_native.Entry, await copied)
 
     async def glob(self, pattern: str) -> list[str]:
         """The paths that a pattern names, in order; none where nothing matches."""
@@ -127,11 +137,23 @@ class Cloud:
                 yield below
 
     async def put(
-        self, local: LocalPath, path: CloudPath, *, records: str | None = None, copies: int | None = None
+        self,
+        local: LocalPath,
+        path: CloudPath,
+        *,
+        records: str | None = None,
+        copies: int | None = None,
+        wait: Wait = False,
     ) -> _native.Entry:
         """Uploads one local file."""
         put = self._session.put(
-            os.fspath(local), _path(path), records=records, copies=copies, only_new=False, awaited=True
+            os.fspath(local),
+            _path(path),
+            records=records,
+            copies=copies,
+            only_new=False,
+            wait=wait_seconds(wait),
+            awaited=True,
         )
         return cast(_native.Entry, await put)
 

@@ -93,6 +93,7 @@ class Cloud:
         buffering: int = -1,
         records: str | None = None,
         copies: int | None = None,
+        wait: files.Wait = False,
     ) -> IO[bytes]: ...
 
     @overload
@@ -107,6 +108,7 @@ class Cloud:
         newline: str | None = None,
         records: str | None = None,
         copies: int | None = None,
+        wait: files.Wait = False,
     ) -> IO[str]: ...
 
     @overload
@@ -121,6 +123,7 @@ class Cloud:
         newline: str | None = None,
         records: str | None = None,
         copies: int | None = None,
+        wait: files.Wait = False,
     ) -> IO[Any]: ...
 
     def open(
@@ -134,6 +137,7 @@ class Cloud:
         newline: str | None = None,
         records: str | None = None,
         copies: int | None = None,
+        wait: files.Wait = False,
     ) -> IO[Any]:
         """Opens a file as Python's `open` does.
 
@@ -145,6 +149,9 @@ class Cloud:
         `buffering` is the number of bytes a reader asks for at once (0: none are kept). `records` says how a written file
         falls into records for Sphere (`lines`, `fixed:N`, `index`, `parquet`, `file`), `copies` how many copies the cloud
         keeps of it.
+
+        Where someone else is writing the file, a writer raises `BusyError` as soon as it sends something, at the latest at
+        its end. With `wait` it waits there until that has ended: as long as it takes, or at most so many seconds.
 
         Raises `FileNotFoundError`, `IsADirectoryError`, `FileExistsError` (`x`), `PermissionError`, `UnavailableError`.
         """
@@ -161,6 +168,7 @@ class Cloud:
             copies=copies,
             only_new=how.verb == "x",
             append=how.verb == "a",
+            wait=files.wait_seconds(wait),
             awaited=False,
         )
         return files.writer(cast(_native.Writer, begun), _path(path), how, text)
@@ -214,9 +222,10 @@ class Cloud:
         """Renames a file or folder in one step; a file replaces a file. Raises `FileNotFoundError`, `FileExistsError`."""
         self._session.rename(_path(source), _path(target), False)
 
-    def copy(self, source: CloudPath, target: CloudPath) -> _native.Entry:
-        """Copies a file from node to node: no byte passes through here. Gives the new file."""
-        return cast(_native.Entry, self._session.copy(_path(source), _path(target), False))
+    def copy(self, source: CloudPath, target: CloudPath, *, wait: files.Wait = False) -> _native.Entry:
+        """Copies a file from node to node: no byte passes through here. Gives the new file. `wait` is as for `open`."""
+        copied = self._session.copy(_path(source), _path(target), files.wait_seconds(wait), False)
+        return cast(_native.Entry, copied)
 
     def glob(self, pattern: str) -> list[str]:
         """The paths that a pattern names (`*`, `**`, `?`, `[a-z]`, `{a,b}`), in order; none where nothing matches."""
@@ -242,13 +251,14 @@ class Cloud:
         follow: bool = False,
         records: str | None = None,
         copies: int | None = None,
+        wait: files.Wait = False,
     ) -> list[_native.Entry]:
         """Uploads a local file to `path`, or with `recursive` what a folder holds. Gives the files in the cloud.
 
         A file that is there with the same bytes is not sent again. An upload that breaks off is tried again, and goes on
         where it was, also in a later call. A file that fails holds up no other: the first error is raised at the end, and
         its notes say which others failed. What is no ordinary file is left out, with a warning; with `follow`, what links
-        point at goes in their place. Empty folders are made.
+        point at goes in their place. Empty folders are made. `wait` is as for `open`, for each file.
         """
         entries, left_out = cast(
             "tuple[list[_native.Entry], list[Path]]",
@@ -259,6 +269,7 @@ class Cloud:
                 follow=follow,
                 records=records,
                 copies=copies,
+                wait=files.wait_seconds(wait),
                 awaited=False,
             ),
         )

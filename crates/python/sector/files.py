@@ -7,8 +7,10 @@ when it is closed, and nothing of it when an exception leaves its `with`. Neithe
 from __future__ import annotations
 
 import io
+import math
 import threading
 import warnings
+from datetime import timedelta
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, TypedDict, cast
 
@@ -22,6 +24,20 @@ BUFFER_BYTES = 1024 * 1024
 
 CHUNK_BYTES = 4 * 1024 * 1024
 """What goes to the native half in one call, in bytes; see `crates/client/src/file/writer.rs`."""
+
+
+Wait = bool | float | timedelta
+"""How long a call waits where someone else writes the file: not at all, as long as it takes, or at most so many seconds."""
+
+
+def wait_seconds(wait: Wait) -> float | None:
+    """The same in seconds; `None`: not at all. Raises `ValueError` for less than none."""
+    if isinstance(wait, bool):
+        return math.inf if wait else None
+    seconds = wait.total_seconds() if isinstance(wait, timedelta) else float(wait)
+    if not seconds >= 0:
+        raise ValueError(f"`wait` is {wait!r}: give True, or how many seconds at most")
+    return seconds
 
 
 class RawReader(io.RawIOBase):

@@ -197,7 +197,8 @@ class SectorFileSystem(AsyncFileSystem, metaclass=_ByProfile):  # type: ignore[m
         if os.path.isdir(lpath):
             await cloud.mkdir(target, True)
             return
-        put = cloud._session.put(lpath, target, records=None, copies=None, only_new=mode == "create", awaited=True)
+        only_new = mode == "create"
+        put = cloud._session.put(lpath, target, records=None, copies=None, only_new=only_new, wait=None, awaited=True)
         _tell(callback, (await put).size_bytes)
 
     async def _get_file(self, rpath: str, lpath: Any, callback: Any = None, **_: Any) -> None:

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Self, cast
 
 from sector import _native
@@ -139,15 +139,23 @@ class Stream:
         title: str | None = None,
         copies: int | None = None,
         max_errors: int = 0,
+        requirements: str | os.PathLike[str] | Sequence[str] | None = None,
+        wheels: str | os.PathLike[str] | None = None,
     ) -> Job:
         """The job that writes files `part-00000` … to `folder`, which must not exist or be empty.
 
         `copies` is how many copies the cloud keeps of them. With `max_errors` the job goes on although its functions fail on up
-        to so many segments; these are left out, and `errors.jsonl` in the folder says what went wrong. Raises `ValueError`
-        where there is no stage.
+        to so many segments; these are left out, and `errors.jsonl` in the folder says what went wrong.
+
+        `requirements` are Python packages that its functions import: a file as for pip, or a list such as
+        `["numpy==2.0"]`. `wheels` is a folder on this machine with the wheels of these and of all that they need. Each node
+        installs them once, from these wheels alone, and keeps them for later jobs.
+
+        Raises `ValueError` where there is no stage, for requirements without wheels, and where nothing is required.
         """
         if not self.stages:
             raise ValueError("a job needs a function: add one with `map`")
+        environment = _environment(requirements, wheels)
         streams = (self.patterns, *self.beside)
         over = " with ".join(" ".join(patterns) for patterns in streams)
         said = f"{', then '.join(stage.name for stage in self.stages)} over {over}"
@@ -173,8 +181,27 @@ class Stream:
             segment_bytes=self.segment_bytes,
             max_errors=max_errors,
             copies=copies,
+            environment=environment,
         )
         return Job(native, self._session, str(folder))
+
+
+def _environment(
+    requirements: str | os.PathLike[str] | Sequence[str] | None, wheels: str | os.PathLike[str] | None
+) -> tuple[str, str] | None:
+    """The text of what is required, and the folder of the wheels."""
+    if requirements is None and wheels is None:
+        return None
+    if requirements is None or wheels is None:
+        raise ValueError(
+            "`requirements` and `wheels` go together: nodes have no index of packages to ask, and `pip download "
+            "--only-binary :all: -r FILE -d DIR` fetches wheels"
+        )
+    if isinstance(requirements, str | os.PathLike):
+        text = Path(requirements).expanduser().read_text(encoding="utf-8")
+    else:
+        text = "\n".join(requirements)
+    return text, os.path.expanduser(os.fspath(wheels))
 
 
 class Job:

@@ -16,8 +16,8 @@ use std::{
 use client::{
     Client, RecordFraming, SectorPath, Status,
     job::{
-        FunctionCode, FunctionSpec, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, PythonCode, PythonFunction,
-        SideFileName, SideFileSpec, StageSpec, give_modules, read_modules,
+        FunctionCode, FunctionSpec, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, PythonCode, PythonEnvironment,
+        PythonFunction, SideFileName, SideFileSpec, StageSpec, give_modules, read_modules,
     },
 };
 use pyo3::{
@@ -58,6 +58,8 @@ pub(crate) struct JobRequest {
     pub(crate) segment_bytes: Option<(u64, u64)>,
     pub(crate) errors_max: u32,
     pub(crate) copies: Option<u8>,
+    /// The Python packages that go along.
+    pub(crate) environment: Option<PythonEnvironment>,
 }
 
 /// A job, from before it begins to after its end.
@@ -208,14 +210,18 @@ async fn spec(cloud: &Client, plan: JobRequest) -> Result<JobSpec, Failure> {
     }
     let mut streams = streams.into_iter();
     let inputs = streams.next().unwrap_or_default();
-    Ok(JobSpec {
+    let mut spec = JobSpec {
         zipped_inputs: streams.collect(),
         records: plan.records,
         segment_bytes: plan.segment_bytes,
         errors_max: plan.errors_max,
         copies: plan.copies,
         ..JobSpec::new(plan.title, inputs, plan.stages, JobOutput::Folder(plan.output))
-    })
+    };
+    if let Some(environment) = plan.environment {
+        environment.give_to(cloud, &mut spec).await?;
+    }
+    Ok(spec)
 }
 
 /// A stage in the client's terms.

@@ -11,11 +11,12 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use client::{
-    Client, Condition, GetOptions, Profile, PutOptions, RecordFraming, SectorPath,
-    job::IndexedRecords,
+    Client, Condition, GetOptions, LeaseWait, Profile, PutOptions, RecordFraming, SectorPath,
+    job::{IndexedRecords, PythonEnvironment},
     tree::{
         self, DownloadPlan, ExistingFiles, FailedFile, LocalLinks, PathFilter, SyncAction, SyncFolder, SyncOptions,
         SyncPlan, TransferredFile, TreeObserver, TreeOutcome, UploadPlan,
@@ -140,15 +141,24 @@ impl Session {
     }
 
     /// From node to node; missing folders are made.
-    fn copy<'py>(&self, py: Python<'py>, from: &str, to: &str, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
+    fn copy<'py>(
+        &self,
+        py: Python<'py>,
+        from: &str,
+        to: &str,
+        wait: Option<f64>,
+        awaited: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (from, to) = (parse(from)?, parse(to)?);
         let options = PutOptions { parents: true, ..PutOptions::default() };
-        self.call(py, awaited, async move |cloud| Ok(Entry::from(cloud.copy(&from, &to, &options, &|_| ()).await?)))
+        self.call_waiting(py, awaited, wait, async move |cloud| {
+            Ok(Entry::from(cloud.copy(&from, &to, &options, &|_| ()).await?))
+        })
     }
 
     /// Uploads a local file or, with `recursive`, what a folder holds. Gives the files in the cloud, and the local paths
     /// that were left out because they are no ordinary files.
-    #[pyo3(signature = (local, path, *, recursive, follow, records, copies, awaited))]
+    #[pyo3(signature = (local, path, *, recursive, follow, records, copies, wait, awaited))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn upload<'py>(
         &self,
@@ -159,12 +169,13 @@ impl Session {
         follow: bool,
         records: Option<&str>,
         copies: Option<u8>,
+        wait: Option<f64>,
         awaited: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
         let options = put_options(records, copies, false)?;
         let links = if follow { LocalLinks::Follow } else { LocalLinks::LeaveOut };
-        self.call(py, awaited, async move |cloud| {
+        self.call_waiting(py, awaited, wait, async move |cloud| {
             // The folders are read by a thread that may wait for the disk.
             let planning = spawn_blocking(move || UploadPlan::exactly(&local, &path, recursive, links)).await;
             let plan = planning.map_err(|_| Failure::Closed("the process is ending".into()))??;
@@ -224,7 +235,7 @@ impl Session {
                 None => cloud.clone(),
             };
             let plan = SyncPlan::new((&cloud, &here), &from, &to, &options).await?;
-            let left_out = plan.left_out().to_vec();
+            let left_out = [plan.left_out(), plan.kept()].concat();
             let actions = if dry_run {
                 all_well(plan.refused())?;
                 plan.compared_actions().await
@@ -239,7 +250,7 @@ impl Session {
     }
 
     /// Uploads a local file, whatever is there.
-    #[pyo3(signature = (local, path, *, records, copies, only_new, awaited))]
+    #[pyo3(signature = (local, path, *, records, copies, only_new, wait, awaited))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn put<'py>(
         &self,
@@ -249,11 +260,12 @@ impl Session {
         records: Option<&str>,
         copies: Option<u8>,
         only_new: bool,
+        wait: Option<f64>,
         awaited: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
         let options = put_options(records, copies, only_new)?;
-        self.call(py, awaited, async move |cloud| {
+        self.call_waiting(py, awaited, wait, async move |cloud| {
             Ok(Entry::from(cloud.put_file(&local, &path, &options, &|_| ()).await?))
         })
     }
@@ -281,7 +293,7 @@ impl Session {
     }
 
     /// Begins a file, whose bytes are published by `finish`. What is in the way already is said now.
-    #[pyo3(signature = (path, *, records, copies, only_new, append, awaited))]
+    #[pyo3(signature = (path, *, records, copies, only_new, append, wait, awaited))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn open_writer<'py>(
         &self,
@@ -291,11 +303,14 @@ impl Session {
         copies: Option<u8>,
         only_new: bool,
         append: bool,
+        wait: Option<f64>,
         awaited: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
         let options = put_options(records, copies, only_new)?;
-        self.call(py, awaited, async move |cloud| Ok(Writer::new(cloud.open_writer(&path, options, append).await?)))
+        self.call_waiting(py, awaited, wait, async move |cloud| {
+            Ok(Writer::new(cloud.open_writer(&path, options, append).await?))
+        })
     }
 
     /// The state of every node: id, site, rack, state, bytes used and free.
@@ -310,7 +325,7 @@ impl Session {
     }
 
     /// A job of these stages over what the patterns of each stream name, which writes to the folder `output`.
-    #[pyo3(signature = (title, streams, stages, output, *, records, segment_bytes, max_errors, copies))]
+    #[pyo3(signature = (title, streams, stages, output, *, records, segment_bytes, max_errors, copies, environment))]
     #[allow(clippy::too_many_arguments, reason = "each is one of Python's keyword arguments")]
     fn job(
         slf: Bound<'_, Self>,
@@ -322,7 +337,9 @@ impl Session {
         segment_bytes: Option<(u64, u64)>,
         max_errors: u32,
         copies: Option<u8>,
+        environment: Option<(String, PathBuf)>,
     ) -> PyResult<Job> {
+        let environment = environment.map(|(requirements, wheels)| PythonEnvironment::read(requirements, &wheels));
         let stages = stages.into_iter().map(|words| job::stage(slf.py(), words)).collect::<PyResult<_>>()?;
         let plan = JobRequest {
             title,
@@ -333,6 +350,7 @@ impl Session {
             segment_bytes,
             errors_max: max_errors,
             copies,
+            environment: environment.transpose().map_err(Failure::from)?,
         };
         Ok(Job::new(slf.unbind(), plan))
     }
@@ -403,6 +421,25 @@ impl Session {
     {
         let client = self.open_client(py)?;
         carry_out(py, awaited, async move { ask(client.await?).await })
+    }
+
+    /// A call that waits so many seconds at most where someone else writes a file; `None`: not at all.
+    fn call_waiting<'py, T: CallResult, F>(
+        &self,
+        py: Python<'py>,
+        awaited: bool,
+        wait: Option<f64>,
+        ask: impl FnOnce(Client) -> F + Send + 'static,
+    ) -> PyResult<Bound<'py, PyAny>>
+    where
+        F: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let Some(seconds) = wait else { return self.call(py, awaited, ask) };
+        // What no duration can hold is without end.
+        let longest = Duration::try_from_secs_f64(seconds).ok();
+        // A program that waits asked for it, and need not be told.
+        let wait = LeaseWait { longest, told: Arc::new(|_| ()) };
+        self.call(py, awaited, move |cloud| ask(cloud.waiting(wait)))
     }
 
     /// This process's client, unless the cloud was closed.

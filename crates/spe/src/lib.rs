@@ -18,8 +18,9 @@ mod segment_mark;
 pub use child::FindBuiltIn;
 pub use error::SpeError;
 pub use host::{
-    CLEARED_BYTES, Interpreter, MemoryBound, RuntimeKind, Sandbox, SandboxAllocation, SandboxSettings, SegmentFile,
-    SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun, probe,
+    CLEARED_BYTES, ENVIRONMENT_BUCKET, FAULT_BUCKET, Interpreter, MAKER_BUCKETS, MemoryBound, RuntimeKind, Sandbox,
+    SandboxAllocation, SandboxSettings, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun,
+    environment_maker, probe,
 };
 pub use messages::Chunk;
 pub use sandbox::confinement::Confinement;

@@ -76,6 +76,8 @@ impl ChildCode {
 pub(super) struct PythonSpec {
     /// The interpreter.
     pub(super) interpreter: PathBuf,
+    /// The folder of the packages that the job has brought, where it has.
+    pub(super) environment: Option<PathBuf>,
     /// What the function is called.
     pub(super) name: String,
     /// The file whose text the code is; empty for a pickle.

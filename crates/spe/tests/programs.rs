@@ -504,7 +504,7 @@ async fn a_program_that_prints_without_end_stops_at_the_length_of_a_file() {
 async fn neither_python_nor_a_program_starts_processes_unless_the_settings_allow_it() {
     let pipe = program(&["sh", "-c", "cat | tr a-z A-Z"]);
     let error = Spe::with(&pipe).await.error(b"bee", RecordFraming::File).await;
-    assert!(error.message.contains("fork"), "{}", error.message);
+    assert!(error.message.contains("ork") && error.message.ends_with("`spe_fork` is true"), "{}", error.message);
     let forks = python("f", "import os\ndef f(segment, out):\n    if not os.fork(): os._exit(0)\n");
     let error = Spe::with(&forks).await.error(b"bee", RecordFraming::File).await;
     assert!(error.message.starts_with("PermissionError"), "{}", error.message);

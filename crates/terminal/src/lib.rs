@@ -7,6 +7,7 @@
 
 pub mod background;
 mod cloud_path;
+mod count;
 mod exit_code;
 pub mod failure;
 mod job_progress;
@@ -20,6 +21,7 @@ pub mod session;
 pub mod show;
 
 pub use cloud_path::cloud_path;
+pub use count::{count_of, count_within};
 pub use failure::{Failure, Failures};
 pub use job_progress::drive;
 pub use options::Global;

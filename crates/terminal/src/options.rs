@@ -9,14 +9,14 @@ use client::{CarrierChoice, ControllerKind};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub struct Global {
-    /// The profile: which cloud, and who you are; a name, or a file [default: $SECTOR_PROFILE, else the one in use]
+    /// Use this profile, which says the cloud and the user: a name, or a file [default: $SECTOR_PROFILE, else the one in use]
     #[arg(long, global = true, value_name = "NAME")]
     pub profile: Option<PathBuf>,
-    /// What carries bytes to and from nodes: auto, tcp or quic [default: $SECTOR_CARRIER, else the profile's, else
+    /// Transport of bytes to and from nodes: auto, tcp or quic [default: $SECTOR_CARRIER, else the profile's, else
     /// auto]
     #[arg(long, global = true, value_name = "CARRIER")]
     pub carrier: Option<CarrierChoice>,
-    /// Who decides how fast QUIC sends [default: $SECTOR_CONTROLLER, else the profile's, else ours]
+    /// How QUIC decides how fast it sends: udt, bbr or cubic [default: $SECTOR_CONTROLLER, else the profile's, else ours]
     #[arg(long, global = true, value_name = "CONTROLLER")]
     pub controller: Option<ControllerKind>,
     /// Print one JSON document

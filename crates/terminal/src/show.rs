@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytesize::ByteSize;
+use jiff::{Timestamp, tz::TimeZone};
 use protocol::Status;
 use serde::Serialize;
 
@@ -108,6 +109,20 @@ pub fn time(unix_millis: u64, exact: bool) -> String {
     }
 }
 
+/// A time to the second for a person, where the person is (`TZ`, else the machine's zone): RFC 3339 with the offset.
+pub fn local_time(unix_millis: u64) -> String {
+    time_in(unix_millis, TimeZone::system())
+}
+
+fn time_in(unix_millis: u64, zone: TimeZone) -> String {
+    let instant = i64::try_from(unix_millis).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
+    match instant {
+        Some(instant) => instant.to_zoned(zone).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        // Beyond the year 9999.
+        None => "-".into(),
+    }
+}
+
 /// Prints rows in columns, with numbers to the right and texts to the left. A heading that begins with a blank marks
 /// a column of numbers.
 pub fn table(head: &[&str], rows: &[Vec<String>]) {
@@ -148,6 +163,15 @@ pub fn install_panic_hook() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_shown_in_the_zone_that_holds_at_that_time() {
+        let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a zone");
+        assert_eq!(time_in(1_768_478_400_999, berlin.clone()), "2026-01-15T13:00:00+01:00");
+        assert_eq!(time_in(1_784_116_800_000, berlin.clone()), "2026-07-15T14:00:00+02:00");
+        assert_eq!(time_in(1_784_116_800_000, TimeZone::UTC), "2026-07-15T12:00:00+00:00");
+        assert_eq!(time_in(u64::MAX, berlin), "-");
+    }
 
     #[test]
     fn what_others_wrote_commands_no_terminal() {

@@ -198,8 +198,7 @@ impl Client {
     ) -> Result<Entry, ClientError> {
         let (tries, shown, mut attempts) = (RetryContext::default(), ShownProgress::default(), RetryState::default());
         loop {
-            let opened = File::open(file).and_then(|opened| opened.metadata().map(|metadata| (opened, metadata)));
-            let (source, metadata) = opened.map_err(ClientError::file("open", file))?;
+            let (source, metadata) = open_source(file).await.map_err(ClientError::file("open", file))?;
             let request = CreateRequest {
                 bytes_expected: Some(metadata.len()),
                 resume: resume_key(file, &metadata, path).filter(|_| !append),
@@ -220,7 +219,9 @@ impl Client {
                 Ok(entry) => return Ok(entry),
                 Err(error) => error,
             };
-            let may_repeat = || tries.may_repeat(&error, &request);
+            // What a pipe has given is gone: the rest of it is another file.
+            let can_be_read_again = metadata.is_file() || error.retry_after().is_some();
+            let may_repeat = || can_be_read_again && tries.may_repeat(&error, &request);
             let Some(pause) = attempts.pause_after(&error, kept, may_repeat) else { return Err(error) };
             tracing::info!(%path, %error, "put tries again");
             tokio::time::sleep(pause).await;
@@ -346,6 +347,13 @@ impl RetryContext {
             _ => false,
         }
     }
+}
+
+/// Opens what is to be written, on a thread of its own: of a pipe this waits for whoever writes to it.
+async fn open_source(file: &Path) -> io::Result<(File, Metadata)> {
+    let file = file.to_path_buf();
+    let open = move || File::open(file).and_then(|opened| opened.metadata().map(|metadata| (opened, metadata)));
+    tokio::task::spawn_blocking(open).await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
 pub(super) fn create_request(path: &SectorPath, options: &PutOptions) -> CreateRequest {

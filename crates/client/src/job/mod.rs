@@ -17,6 +17,7 @@ mod output;
 mod output_commit;
 mod parameters;
 mod printed_logs;
+mod python_environment;
 mod python_modules;
 mod refusals;
 mod side_files;
@@ -34,6 +35,7 @@ pub use protocol::{
     message::spe::{FunctionCode, FunctionSpec, PythonCode, PythonFunction},
 };
 use protocol::{SectorPath, message::request::AdmitJobRequest};
+pub use python_environment::PythonEnvironment;
 pub use python_modules::{give_modules, read_modules};
 pub use side_files::SideFileSpec;
 pub use spec::{JobOutcome, JobOutput, JobProgress, JobSpec, StageSpec};

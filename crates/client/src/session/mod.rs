@@ -3,10 +3,12 @@
 
 pub mod browser_login;
 pub(crate) mod joining;
+pub mod lease_wait;
 pub(crate) mod profile;
 pub(crate) mod profile_names;
 
 pub use browser_login::BrowserLogin;
+pub use lease_wait::LeaseWait;
 pub use profile::Profile;
 
 use std::{
@@ -63,6 +65,8 @@ use crate::{
 pub struct Client {
     inner: Arc<Inner>,
     throttle: Throttle,
+    /// How it waits where somebody else writes a file, if it does.
+    lease_wait: Option<LeaseWait>,
     /// What a person calls its cloud.
     name: Option<Arc<str>>,
 }
@@ -125,7 +129,7 @@ impl Client {
             leases: std::sync::Mutex::default(),
             lease_return_lock: Arc::default(),
         };
-        Ok(Self { inner: Arc::new(inner), throttle: Throttle::default(), name: None })
+        Ok(Self { inner: Arc::new(inner), throttle: Throttle::default(), lease_wait: None, name: None })
     }
 
     /// Ends the session in order and gives back the leases of abandoned writes, so that nobody has to wait until they
@@ -154,6 +158,12 @@ impl Client {
     /// The same client, in the same session, with limited transfers.
     pub fn throttled(&self, throttle: Throttle) -> Self {
         Self { throttle, ..self.clone() }
+    }
+
+    /// The same client, in the same session, which waits where somebody else writes a file. Else such a call is refused
+    /// at once, with [`Reason::LeaseHeld`](protocol::Reason::LeaseHeld).
+    pub fn waiting(&self, wait: LeaseWait) -> Self {
+        Self { lease_wait: Some(wait), ..self.clone() }
     }
 
     /// The same client, in the same session. Errors of calls between two clouds call its cloud by this name, and else
@@ -185,9 +195,17 @@ impl Client {
 
     /// Asks the master and waits for the reply; a refusal is an error. If the session is gone (the master was
     /// restarted), it logs in again, once, and repeats the request if that is allowed. A change that must not be made
-    /// twice has a number, by which the master knows it again.
+    /// twice has a number, by which the master knows it again. Where somebody else writes the file, it waits if it is
+    /// [to](Self::waiting).
     pub(crate) async fn ask<C: Call>(&self, call: C) -> Result<C::Reply, ClientError> {
         let request: ClientRequest = call.into();
+        match &self.lease_wait {
+            None => self.ask_now::<C>(request).await,
+            Some(wait) => wait.until_free(|| self.ask_now::<C>(request.clone())).await,
+        }
+    }
+
+    async fn ask_now<C: Call>(&self, request: ClientRequest) -> Result<C::Reply, ClientError> {
         if request.properties().is_once { self.ask_once::<C>(request).await } else { self.exchange::<C>(request).await }
     }
 

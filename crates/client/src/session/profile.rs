@@ -89,7 +89,11 @@ impl Profile {
 
     /// Reads a profile's text.
     pub fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|source| source.to_string().trim_end().replace('\n', " "))
+        toml::from_str(text).map_err(|source| {
+            let line = source.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+            format!("{place}{}", source.message())
+        })
     }
 
     /// The profile as the text that [`parse`](Self::parse) reads.
@@ -241,6 +245,12 @@ mod tests {
             let error = Profile::parse(&bad).unwrap_err();
             assert!(error.contains(reason), "{error}");
         }
+    }
+
+    #[test]
+    fn a_profile_that_is_no_toml_is_refused_with_its_line() {
+        let error = Profile::parse("user = \"ann\"\ngarbage here\n").unwrap_err();
+        assert!(error.starts_with("line 2: ") && !error.contains('|') && !error.contains('\n'), "{error}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeSet,
     io,
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
 };
@@ -126,8 +127,8 @@ impl UploadDestination {
 }
 
 impl UploadPlan {
-    /// The uploads of these local files and, with `recursive`, of what these folders hold. It reads the folders, which
-    /// may take a while. Files in them whose names cannot be names in the cloud do not go, and fail at the end.
+    /// The uploads of these local files and pipes and, with `recursive`, of what these folders hold. It reads the folders,
+    /// which may take a while. A pipe needs a destination that names the file. Files in them whose names cannot be names in the cloud do not go, and fail at the end.
     ///
     /// # Errors
     /// Before anything is done: if a source is missing or is a folder that may not be taken, or if two would become
@@ -234,8 +235,14 @@ impl UploadPlan {
                 false => Err(ClientError::IsLocalFolder { folder: source.into() }),
             };
         }
-        if !metadata.is_file() {
-            return Err(ClientError::Usage(format!("`{}` is neither a file nor a folder", source.display())));
+        let kind = metadata.file_type();
+        if kind.is_fifo() || kind.is_char_device() {
+            // Such as `<(program)` in a shell, or `/dev/stdin`: its name says nothing of what comes out of it.
+            return Ok(Self::one(source, to.file_for(None)?, 0));
+        }
+        if !kind.is_file() {
+            let message = format!("`{}` is neither a file, a pipe nor a folder", source.display());
+            return Err(ClientError::Usage(message));
         }
         // A link's own name: it was typed.
         let name = source.file_name().unwrap_or_default();
@@ -390,6 +397,22 @@ mod tests {
             let empty: Vec<_> = plan.empty_folders.iter().map(|folder| folder.to.as_str()).collect();
             assert_eq!(empty, ["/to/empty/inner"]);
         }
+    }
+
+    #[test]
+    fn a_pipe_that_is_named_goes_to_the_file_that_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+        let plan = |to| UploadPlan::new(std::slice::from_ref(&pipe), &to, false, LocalLinks::LeaveOut);
+        let planned = plan(UploadDestination::Exactly(path("/to"))).unwrap();
+        assert_eq!(planned.files(), [PlannedUpload { file: pipe.clone(), to: path("/to"), bytes: 0 }]);
+        let refused = plan(UploadDestination::Into(path("/to"))).unwrap_err();
+        assert!(refused.to_string().contains("name a file in it"), "{refused}");
+        let socket = folder.path().join("socket");
+        let _open = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let to = UploadDestination::Exactly(path("/to"));
+        assert!(UploadPlan::new(&[socket], &to, false, LocalLinks::LeaveOut).is_err());
     }
 
     #[test]

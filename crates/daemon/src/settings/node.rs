@@ -94,6 +94,9 @@ settings! {
         /// The Python, 3.9 or newer, for functions in Python, such as one of a virtual environment with the needed
         /// modules. Functions may read its files. By default `python3` in the node's `PATH`.
         spe_python: Option<PathBuf> = optional(),
+        /// Most bytes of Python packages that jobs have brought and the node keeps for later jobs, in its main folder,
+        /// up to 1 TiB. Those used least recently go first.
+        spe_environments_bytes: u64 = default(2_000_000_000),
         /// Files and folders that functions may read beside the system's libraries, such as a separate Python or
         /// reference data. None by default: every user who may run a job can read them.
         spe_read_paths: Option<Vec<PathBuf>> = optional(),
@@ -209,6 +212,7 @@ impl NodeSettings {
             check_range(&["spe_file_bytes"], self.spe_file_bytes, 1 << 20, 1 << 60)?;
         }
         check_range(&["spe_scratch_bytes"], self.spe_scratch_bytes, 1 << 20, 1 << 40)?;
+        check_range(&["spe_environments_bytes"], self.spe_environments_bytes, 0, 1 << 40)?;
         check_range(&["spe_threads_max"], self.spe_threads_max, 4, 65_536)?;
         check_range(&["spe_open_files_max"], self.spe_open_files_max, 64, 65_536)?;
         check_range(&["spe_silence_seconds"], self.spe_silence_seconds, 0, 31_536_000)?;
@@ -314,6 +318,7 @@ mod tests {
         assert_eq!(refused_key(|settings| settings.transfers_max = 0), "transfers_max");
         assert_eq!(refused_key(|settings| settings.spe_memory_bytes = 1 << 20), "spe_memory_bytes");
         assert_eq!(refused_key(|settings| settings.spe_scratch_bytes = 0), "spe_scratch_bytes");
+        assert_eq!(refused_key(|settings| settings.spe_environments_bytes = u64::MAX), "spe_environments_bytes");
         assert_eq!(refused_key(|settings| settings.spe_file_bytes = 1), "spe_file_bytes");
         assert_eq!(refused_key(|settings| settings.spe_threads_max = 1), "spe_threads_max");
         assert_eq!(refused_key(|settings| settings.spe_read_paths = Some(vec!["/".into()])), "spe_read_paths");

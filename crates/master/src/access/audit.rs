@@ -9,7 +9,7 @@ use protocol::{
         audit::{AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditRequest, BATCH_EVENTS_MAX},
         work::{WorkFault, WorkItem, WorkKind, WorkState},
     },
-    refusals::RefusalBudget,
+    refusals::{RecordBounds, RefusalBudget},
 };
 
 use crate::actions::SessionCaller;
@@ -37,6 +37,8 @@ pub(crate) struct AuditQueue {
     questions: Vec<(u64, SessionCaller, AuditRequest)>,
     /// Budget for refusals of users.
     pub(crate) of_users: RefusalBudget,
+    /// Budget for what users remove and rename.
+    pub(crate) of_removals: RefusalBudget,
     /// Budget for tickets that strangers showed to nodes.
     pub(crate) of_strangers: RefusalBudget,
 }
@@ -55,6 +57,7 @@ impl AuditQueue {
             head: None,
             questions: Vec::new(),
             of_users: RefusalBudget::default(),
+            of_removals: RefusalBudget::within(RecordBounds::REMOVALS),
             of_strangers: RefusalBudget::default(),
         };
         let note = "what was not brought within a second before the last end of the master is not in the record";

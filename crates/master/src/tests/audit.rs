@@ -6,9 +6,12 @@ use protocol::{
     message::{
         audit::{AuditKind, AuditOutcome, AuditQuery, AuditQuestion},
         node_master::TicketRefusal,
-        request::{AdmitJobRequest, LocateRequest, SetQuotaRequest, StatRequest},
+        request::{
+            AdmitJobRequest, EmptyTrashRequest, LocateRequest, RemoveRequest, RenameRequest, RestoreRequest,
+            SetQuotaRequest, StatRequest,
+        },
     },
-    refusals::SOURCE_REFUSALS_PER_DAY_MAX,
+    refusals::{RecordBounds, SOURCE_REFUSALS_PER_DAY_MAX},
     ticket::{Holder, TicketFault},
 };
 
@@ -49,6 +52,43 @@ fn grants_acts_refusals_jobs_and_refused_tickets_are_recorded_and_reading_is_not
         (AuditKind::Ticket, "a stranger", "show tickets", "", AuditOutcome::Refused),
     ];
     assert_eq!(told, expected);
+}
+
+// Promise 26b.
+#[test]
+fn what_users_remove_and_rename_is_recorded_within_bounds_and_what_jobs_tidy_is_not() {
+    let mut bench = Bench::with_nodes(&["uic/r1"]);
+    bench.put("ann", create("/a"), 1);
+    bench.advance(seconds(1));
+    bench.audited.clear();
+    let rename = |from: &str, to: &str| ClientRequest::Rename(RenameRequest { from: path(from), to: path(to) });
+    let remove = |of: &str, now| ClientRequest::Remove(RemoveRequest { path: path(of), recursive: true, now });
+    bench.ask("ann", rename("/a", "/b"));
+    bench.ask("ann", remove("/b", false));
+    bench.ask("ann", ClientRequest::Restore(RestoreRequest { path: path("/b"), to: Some(path("/c")) }));
+    bench.ask("ann", remove("/c", true));
+    bench.ask("ann", remove("/c", true));
+    bench.ask("ann", remove("/.sphere-0123-0", true));
+    bench.ask("ann", ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: false }));
+    bench.advance(seconds(1));
+    let told: Vec<_> =
+        bench.audited.iter().map(|event| (event.what.as_str(), event.object.as_str(), event.outcome)).collect();
+    let done = AuditOutcome::Done;
+    let expected =
+        [("rename", "/a", done), ("remove", "/b", done), ("restore", "/b", done), ("remove for good", "/c", done)];
+    assert_eq!(told[..4], expected);
+    let nothing = ("remove for good", "/c", AuditOutcome::Failed);
+    assert_eq!(told[4..], [nothing, ("empty trash", "", done)], "there was nothing any more, and no line of a job");
+    assert!(bench.audited.iter().all(|event| event.kind == AuditKind::Removal && event.who == "ann"));
+    assert_eq!((bench.audited[0].note.as_str(), bench.audited[2].note.as_str()), ("to /b", "to /c"));
+    bench.audited.clear();
+    for _ in 0..RecordBounds::REMOVALS.per_second + 7 {
+        bench.ask("ann", remove("/none", false));
+    }
+    bench.advance(seconds(2));
+    let last = bench.audited.last().unwrap();
+    assert_eq!(bench.audited.len() as u64, RecordBounds::REMOVALS.per_second + 1);
+    assert!(last.what == "leave out removals" && last.note.starts_with("7 more"), "{last:?}");
 }
 
 #[test]

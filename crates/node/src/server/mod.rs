@@ -57,6 +57,7 @@ use crate::{
     },
     task::{
         driver_process::DriverProgram,
+        environments::Environments,
         fair_scheduler::{FairScheduler, FairSharing},
         sandbox_check::{check_sandbox, sandbox_settings},
         spes::Spes,
@@ -132,6 +133,9 @@ impl NodeServer {
         let (sender, events) = EventSender::channel();
         let spe_slots = settings.spe_slots as usize;
         let site = settings.place().site;
+        let (place, most) = (settings.folder.join(ENVIRONMENTS_FOLDER), settings.spe_environments_bytes);
+        let opened = move || Ok(Arc::new(Environments::open(place, most)));
+        let environments = blocking("opening the Python environments", opened).await?;
         let context = NodeContext {
             node: settings.id.clone(),
             tickets: TicketAuthorizer::new(settings.id.clone(), site.clone(), clock),
@@ -169,6 +173,7 @@ impl NodeServer {
                 sandbox: Arc::new(Sandbox::new(&sandbox_settings(settings))),
                 slots: FairScheduler::new(clock, settings.spe_slots, FairSharing::from(&**settings)),
                 running: Gauge::default(),
+                environments,
                 processes: Arc::new(Semaphore::new(spe_slots * SPES_PER_SLOT_MAX)),
             },
             load: LoadSamples::default(),
@@ -399,3 +404,5 @@ const BACKGROUND_PATIENCE: Duration = Duration::from_secs(5);
 const CONNECTIONS_PER_TRANSFER: usize = 4;
 /// SPE processes per slot: all but one wait, at some megabytes each, while tasks of other jobs have the slot.
 const SPES_PER_SLOT_MAX: usize = 16;
+/// Where the Python packages of jobs lie, in the main data folder.
+const ENVIRONMENTS_FOLDER: &str = "environments";

@@ -22,6 +22,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     DriverIdentity,
     deliver::{deliver, redeliver},
+    environment_making::{EnvironmentOwner, start_process},
+    environments::Environment,
     input,
     side_files::LoadedSideFiles,
 };
@@ -45,11 +47,15 @@ pub(super) struct DriverSession {
 struct Loaded {
     function: FunctionSpec,
     side: LoadedSideFiles,
+    /// The Python packages that the job has brought. They stay while it may be loaded again.
+    environment: Option<Arc<Environment>>,
 }
 
 /// A process with its permit.
 struct Spe {
     process: SpeProcess,
+    /// What it can read of packages is settled when it is started.
+    environment: Option<Arc<Environment>>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -103,8 +109,10 @@ impl DriverSession {
         self.function = None;
         let LoadOrder { function, side_files: side, inputs } = order;
         self.check_inputs(inputs.as_ref(), side.iter().map(|file| file.slice))?;
-        let side = LoadedSideFiles::fetch_missing(&self.context, self.job, side).await?;
-        let loaded = Arc::new(Loaded { function, side });
+        let mut side = LoadedSideFiles::fetch_missing(&self.context, self.job, side).await?;
+        let owner = EnvironmentOwner { context: &self.context, job: self.job, user: &self.user };
+        let environment = owner.environment_of(&function, &mut side).await?;
+        let loaded = Arc::new(Loaded { function, side, environment });
         self.load_into_process(&loaded).await?;
         self.function = Some(loaded);
         Ok(SpeReply::Loaded)
@@ -204,22 +212,19 @@ impl DriverSession {
     /// Loads a function into this conversation's SPE, which is started if there is none.
     async fn load_into_process(&mut self, loaded: &Loaded) -> Result<(), NodeError> {
         let function = &loaded.function;
-        if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready() && spe.process.may_load(&function.code)) {
+        let environment = loaded.environment.clone();
+        let is_apt = |spe: &Spe| {
+            let is_same = match (&spe.environment, &environment) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            };
+            spe.process.is_ready() && spe.process.may_load(&function.code) && is_same
+        };
+        if !self.spe.as_ref().is_some_and(is_apt) {
             self.spe = None;
-            let tenant = self.context.spes.sandbox.runtime_kind(&function.code).await.map_err(NodeError::Refused)?;
-            let place = Arc::clone(&self.context.spes.processes).try_acquire_owned().map_err(|_| {
-                let message = format!("node {} has as many SPEs as it may; use another node", self.context.node);
-                NodeError::refused(Reason::Busy, message)
-            })?;
-            let (buckets, job) = (Arc::clone(&self.context.storage.buckets), self.job);
-            let sandbox = Arc::clone(&self.context.spes.sandbox);
-            let lent = blocking("making an SPE its place", move || {
-                let folder = buckets.scratch_folder(job)?;
-                sandbox.allocate(&folder).map_err(|error| NodeError::Refused(error.refusal()))
-            });
-            let process = SpeProcess::start(&self.context.spes.program, lent.await?, tenant);
-            let process = process.map_err(|error| NodeError::Refused(error.refusal()))?;
-            self.spe = Some(Spe { process, _place: place });
+            let started = start_process(&self.context, self.job, &function.code, environment.as_deref());
+            let (process, place) = started.await?;
+            self.spe = Some(Spe { process, environment, _place: place });
         }
         let Some(spe) = self.spe.as_mut() else { return Err(NodeError::Spe("could not be started".into())) };
         let loaded = spe.process.load(function, loaded.side.share()?).await;

@@ -6,6 +6,8 @@
 mod deliver;
 pub(crate) mod driver_process;
 mod driver_session;
+mod environment_making;
+pub(crate) mod environments;
 pub(crate) mod fair_scheduler;
 mod input;
 pub(crate) mod sandbox_check;

@@ -40,6 +40,13 @@ impl LoadedSideFiles {
         Ok(Self(files))
     }
 
+    /// Takes one out, and gives a descriptor of it; `None` where there is none of this name.
+    pub(super) fn take(&mut self, name: &SideFileName) -> Option<Result<File, NodeError>> {
+        let at = self.0.iter().position(|(each, _)| each == name)?;
+        let only = Self(vec![self.0.remove(at)]);
+        only.share().map(|mut files| files.pop().map(|(_, file)| file)).transpose()
+    }
+
     /// A descriptor of each, for an SPE.
     pub(super) fn share(&self) -> Result<Vec<(SideFileName, File)>, NodeError> {
         let share = |(name, file): &(SideFileName, Arc<SideFile>)| {

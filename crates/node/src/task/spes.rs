@@ -6,7 +6,7 @@ use std::sync::Arc;
 use spe::{Sandbox, SpeProgram};
 use tokio::sync::Semaphore;
 
-use super::{driver_process::DriverProgram, fair_scheduler::FairScheduler};
+use super::{driver_process::DriverProgram, environments::Environments, fair_scheduler::FairScheduler};
 use crate::node_context::gauge::Gauge;
 
 /// What tasks need to run functions.
@@ -19,6 +19,8 @@ pub(crate) struct Spes {
     /// SPEs at work at once (`spe_slots` of the settings).
     pub(crate) slots: Arc<FairScheduler>,
     pub(crate) running: Gauge,
+    /// The Python environments of jobs.
+    pub(crate) environments: Arc<Environments>,
     /// SPE processes, at work or waiting for their driver.
     pub(crate) processes: Arc<Semaphore>,
 }

@@ -34,6 +34,7 @@ use crate::{
     session::master_location::MasterLocation,
     task::{
         driver_process::DriverProgram,
+        environments::Environments,
         fair_scheduler::{FairScheduler, FairSharing},
         spes::Spes,
     },
@@ -105,6 +106,7 @@ pub(crate) fn fixture() -> Fixture {
             sandbox: Arc::new(Sandbox::new(&SandboxSettings::default())),
             slots: FairScheduler::new(clock, 1, FairSharing { user_max: u32::MAX, weights: BTreeMap::new() }),
             running: Gauge::default(),
+            environments: Arc::new(Environments::open("/nonexistent".into(), 0)),
             processes: Arc::new(Semaphore::new(1)),
         },
         load: LoadSamples::default(),

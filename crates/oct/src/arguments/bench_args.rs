@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
+use terminal::count_within;
 use testbed::{Rate, Share};
 
 #[derive(Clone, Debug, Subcommand)]
@@ -30,17 +31,17 @@ pub(crate) enum Bench {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BenchNames {
     /// Names to make, rename and remove
-    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = count_within(1_u32..=10_000_000))]
     pub(crate) files: u32,
     /// Tasks that ask at once; sixteen times as many change names
-    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = count_within(1_u32..=512))]
     pub(crate) tasks: u32,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BenchMessages {
     /// Rounds; each system has its turn in each, and the medians are shown
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = count_within(1_u32..=1_000))]
     pub(crate) rounds: u32,
     /// Threads of each of the two ends; half of the machine's cores where nothing is said
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
@@ -65,13 +66,13 @@ pub(crate) struct BenchTransfer {
     #[arg(long, default_value = "0%", value_name = "SHARE", requires = "rate")]
     pub(crate) loss: Share,
     /// Flows at once, which share the bytes
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = count_within(1_u32..=256))]
     pub(crate) flows: u32,
     /// Bytes in all
     #[arg(long, default_value = "1GB", value_name = "N")]
     pub(crate) bytes: ByteSize,
     /// Turns of each system; the median is shown
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = count_within(1_u32..=100))]
     pub(crate) rounds: u32,
     /// What chance is drawn from
     #[arg(long, default_value_t = 1, value_name = "N", requires = "rate")]
@@ -100,9 +101,9 @@ pub(crate) struct BenchReads {
     #[arg(long, default_value = "64KiB", value_name = "N")]
     pub(crate) read_bytes: ByteSize,
     /// Reads of each measurement
-    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = count_within(1_u32..=10_000_000))]
     pub(crate) reads: u32,
     /// Reads at once, in the second measurement; in the first it is one
-    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = count_within(1_u32..=512))]
     pub(crate) tasks: u32,
 }

@@ -1,18 +1,18 @@
 //! Arguments of `sector oct terasort`. This file never runs a command.
 
 use clap::Subcommand;
-use terminal::cloud_path;
+use terminal::{cloud_path, count_of, count_within};
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Terasort {
     /// Generate records on the nodes
     #[command(after_help = "Example: sector oct terasort gen --records 10000000 /gen")]
     Gen {
-        /// How many
-        #[arg(long)]
+        /// Records to make, of 100 bytes each, such as 10M
+        #[arg(long, value_name = "N", value_parser = count_of::<u64>)]
         records: u64,
-        /// In how many files [default: two a node]
-        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        /// Files to spread them over [default: two a node]
+        #[arg(long, value_parser = count_within(1_u32..))]
         files: Option<u32>,
         /// Seed of the keys
         #[arg(long, default_value_t = 1)]
@@ -31,7 +31,7 @@ pub(crate) enum Terasort {
         #[arg(value_parser = cloud_path)]
         output: String,
         /// Buckets [default: by the size of the data]
-        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        #[arg(long, value_parser = count_within(1_u32..))]
         buckets: Option<u32>,
     },
     /// Count, sum and check the order, over the borders of files too

@@ -1,4 +1,4 @@
-//! How many refusals are recorded one by one; those above the bounds are counted. It serves the audit record. A
+//! How many refusals and removals are recorded one by one; those above the bounds are counted. It serves the audit record. A
 //! stranger who causes refusals never decides how large the record grows, and a moved clock never keeps a refusal out
 //! of it.
 
@@ -13,6 +13,7 @@ use crate::Now;
 /// Which refusals are recorded, and which only counted. It uses the monotonic clock alone.
 #[derive(Clone, Debug, Default)]
 pub struct RefusalBudget {
+    bounds: RecordBounds,
     /// The second that `in_second` counts.
     second: u64,
     in_second: u64,
@@ -25,7 +26,39 @@ pub struct RefusalBudget {
     next_count: Duration,
 }
 
+/// How many events of a kind are recorded one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordBounds {
+    /// In a second.
+    pub per_second: u64,
+    /// Of one source in a day.
+    pub per_source: u64,
+    /// Of all in a day.
+    pub per_day: u64,
+}
+
+impl Default for RecordBounds {
+    fn default() -> Self {
+        Self {
+            per_second: REFUSALS_PER_SECOND_MAX,
+            per_source: SOURCE_REFUSALS_PER_DAY_MAX,
+            per_day: REFUSALS_PER_DAY_MAX,
+        }
+    }
+}
+
+impl RecordBounds {
+    /// For what users remove and rename: a user who tidies up may do thousands, and a program no more than that. At some
+    /// 300 bytes each, 15 MB a day.
+    pub const REMOVALS: Self = Self { per_second: 500, per_source: 10_000, per_day: 50_000 };
+}
+
 impl RefusalBudget {
+    /// A budget with bounds of its own.
+    pub fn within(bounds: RecordBounds) -> Self {
+        Self { bounds, ..Self::default() }
+    }
+
     /// Whether one more from this source is recorded by itself; otherwise it is counted.
     pub fn try_record(&mut self, now: Now, source: &str) -> bool {
         let second = now.monotonic.as_secs();
@@ -38,9 +71,9 @@ impl RefusalBudget {
         }
         let of_source = self.of_source.get(source).copied().unwrap_or(0);
         let is_known = of_source > 0 || self.of_source.len() < SOURCES_MAX;
-        let is_taken = self.in_second < REFUSALS_PER_SECOND_MAX
-            && self.in_day < REFUSALS_PER_DAY_MAX
-            && of_source < SOURCE_REFUSALS_PER_DAY_MAX
+        let is_taken = self.in_second < self.bounds.per_second
+            && self.in_day < self.bounds.per_day
+            && of_source < self.bounds.per_source
             && is_known;
         if is_taken {
             (self.in_second, self.in_day) = (self.in_second + 1, self.in_day + 1);

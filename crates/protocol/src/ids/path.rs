@@ -34,7 +34,13 @@ impl SectorPath {
 
     /// The part of `text` that is a path: all but a trailing `/`.
     fn checked(text: &str) -> Result<&str, PathError> {
-        let error = |why| PathError { shown: text.chars().take(120).flat_map(char::escape_debug).collect(), why };
+        let error = |why| {
+            let mut shown: String = text.chars().take(SHOWN_LETTERS).flat_map(char::escape_debug).collect();
+            if text.chars().nth(SHOWN_LETTERS).is_some() {
+                shown.push('…');
+            }
+            PathError { shown, why }
+        };
         let Some(rest) = text.strip_prefix('/') else {
             return Err(error("it must start with `/`"));
         };
@@ -174,6 +180,10 @@ fn check_component(component: &str) -> Result<(), &'static str> {
 
 /// The folder of the root below which files are kept in memory; see [`SectorPath::is_in_memory`].
 pub const MEMORY_FOLDER: &str = "memory";
+/// What the name begins with that a job gives to what it keeps beside its output while it runs.
+pub const JOB_NAME_PREFIX: &str = ".sphere-";
+/// How many letters of a text that is no path an error shows.
+const SHOWN_LETTERS: usize = 120;
 /// A sidecar lies beside its slice `x` under the name `.x.sector`; no slice may be called so.
 pub const SIDECAR_PREFIX: &str = ".";
 /// See [`SIDECAR_PREFIX`].
@@ -221,6 +231,13 @@ mod tests {
         assert!(SectorPath::parse(&"/x".repeat(256)).is_ok());
         assert!(SectorPath::parse(&"/x".repeat(257)).is_err());
         assert!(SectorPath::parse(&format!("/{}", "x".repeat(200)).repeat(18)).is_err());
+    }
+
+    #[test]
+    fn an_error_shows_where_it_has_cut_a_long_text() {
+        let shown = |letters| SectorPath::parse(&"x".repeat(letters)).map_err(|error| error.to_string());
+        assert!(shown(120).is_err_and(|text| text.contains("xx` is")));
+        assert!(shown(121).is_err_and(|text| text.contains("xx…` is")));
     }
 
     #[test]

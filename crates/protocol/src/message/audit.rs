@@ -47,6 +47,8 @@ pub enum AuditKind {
     Ticket,
     /// About the record itself: a file was begun, events are missing.
     Record,
+    /// A user removed, renamed or restored files, or emptied a trash.
+    Removal,
 }
 
 /// How it ended.
@@ -188,8 +190,8 @@ impl AuditEvent {
 
 impl AuditKind {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Login, Self::Refusal, Self::Grant, Self::Admin, Self::Job, Self::Ticket, Self::Record];
+    pub const ALL: [Self; 8] =
+        [Self::Login, Self::Refusal, Self::Grant, Self::Admin, Self::Job, Self::Ticket, Self::Record, Self::Removal];
 
     /// The word that stands in a line.
     pub fn as_str(self) -> &'static str {
@@ -201,6 +203,7 @@ impl AuditKind {
             Self::Job => "job",
             Self::Ticket => "ticket",
             Self::Record => "record",
+            Self::Removal => "removal",
         }
     }
 }

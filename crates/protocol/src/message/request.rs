@@ -59,7 +59,7 @@ pub use self::{
 };
 pub use super::client_master::Call;
 use super::{audit::AuditKind, client_reply::ClientReply};
-use crate::{Rights, SectorPath, gmp::Class};
+use crate::{Rights, SectorPath, gmp::Class, path::JOB_NAME_PREFIX};
 
 /// A request of a client, tied to its reply.
 pub trait TypedRequest {
@@ -148,6 +148,8 @@ pub struct AuditNote {
     pub what: &'static str,
     /// To what.
     pub object: String,
+    /// What is to be known of it besides, such as where to; may be empty.
+    pub note: String,
 }
 
 impl<'a> Properties<'a> {
@@ -163,7 +165,7 @@ impl<'a> Properties<'a> {
             needs: vec![need],
             seen: Vec::new(),
             changed: Vec::new(),
-            audit: AuditNote { kind: None, what: name, object: String::new() },
+            audit: AuditNote { kind: None, what: name, object: String::new(), note: String::new() },
         }
     }
 
@@ -229,12 +231,19 @@ impl<'a> Properties<'a> {
 
     /// The audit record tells of it also where it is done.
     fn noted(self, kind: AuditKind, what: &'static str, object: impl fmt::Display) -> Self {
-        Self { audit: AuditNote { kind: Some(kind), what, object: object.to_string() }, ..self }
+        Self { audit: AuditNote { kind: Some(kind), what, object: object.to_string(), note: String::new() }, ..self }
+    }
+
+    /// The audit record tells of it, unless a job does it with what it keeps beside its output.
+    fn noted_as_removal(self, what: &'static str, path: &SectorPath, note: String) -> Self {
+        let is_of_job = path.components().any(|name| name.starts_with(JOB_NAME_PREFIX));
+        let noted = if is_of_job { self.refused_as(what, path) } else { self.noted(AuditKind::Removal, what, path) };
+        Self { audit: AuditNote { note, ..noted.audit }, ..noted }
     }
 
     /// The audit record tells of it only where it is refused.
     fn refused_as(self, what: &'static str, object: impl fmt::Display) -> Self {
-        Self { audit: AuditNote { kind: None, what, object: object.to_string() }, ..self }
+        Self { audit: AuditNote { kind: None, what, object: object.to_string(), note: String::new() }, ..self }
     }
 }
 

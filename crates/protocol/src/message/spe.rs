@@ -197,7 +197,36 @@ pub enum PythonCode {
         #[serde(deserialize_with = "few::<{ limits::ORDER_WORDS_MAX }, _, _>")]
         modules: Vec<ModuleFile>,
     },
+    /// As [`SourceWithModules`](Self::SourceWithModules), with Python packages that it may import. The node installs them
+    /// once, from the wheels in the side file [`WHEELS_SIDE_FILE`] and nothing else.
+    SourceInEnvironment {
+        /// The file's name, for tracebacks.
+        file: String,
+        /// Its text.
+        text: String,
+        /// The files of the modules.
+        #[serde(deserialize_with = "few::<{ limits::ORDER_WORDS_MAX }, _, _>")]
+        modules: Vec<ModuleFile>,
+        /// What is required, as pip reads it from a file of requirements; at most
+        /// [`REQUIREMENTS_BYTES_MAX`](limits::REQUIREMENTS_BYTES_MAX).
+        requirements: String,
+    },
+    /// As [`PickleWithModules`](Self::PickleWithModules), with Python packages as above.
+    PickleInEnvironment {
+        /// The pickle.
+        bytes: Vec<u8>,
+        /// Major and minor version of the Python that made it.
+        python: (u8, u8),
+        /// The files of the modules.
+        #[serde(deserialize_with = "few::<{ limits::ORDER_WORDS_MAX }, _, _>")]
+        modules: Vec<ModuleFile>,
+        /// What is required.
+        requirements: String,
+    },
 }
+
+/// The side file with the wheels of a job: an archive (`tar`) of files `NAME.whl`. Functions do not see it.
+pub const WHEELS_SIDE_FILE: &str = "sector_wheels";
 
 /// A file of a module that travels with a function.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,10 +238,11 @@ pub struct ModuleFile {
 }
 
 impl PythonFunction {
-    /// Bytes of its code, with those of the modules that go along.
+    /// Bytes of its code, with those of the modules and the requirements that go along.
     pub fn code_bytes(&self) -> usize {
         let modules = self.code.modules().iter().map(|file| file.path.len() + file.bytes.len());
-        self.code.bytes().len() + modules.sum::<usize>()
+        let requirements = self.code.requirements().map_or(0, str::len);
+        self.code.bytes().len() + requirements + modules.sum::<usize>()
     }
 }
 
@@ -220,24 +250,32 @@ impl PythonCode {
     /// The text or the pickle.
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Self::Source { text, .. } | Self::SourceWithModules { text, .. } => text.as_bytes(),
-            Self::Pickle { bytes, .. } | Self::PickleWithModules { bytes, .. } => bytes,
+            Self::Source { text, .. }
+            | Self::SourceWithModules { text, .. }
+            | Self::SourceInEnvironment { text, .. } => text.as_bytes(),
+            Self::Pickle { bytes, .. }
+            | Self::PickleWithModules { bytes, .. }
+            | Self::PickleInEnvironment { bytes, .. } => bytes,
         }
     }
 
     /// The name of the file whose text it is.
     pub fn file(&self) -> Option<&str> {
         match self {
-            Self::Source { file, .. } | Self::SourceWithModules { file, .. } => Some(file),
-            Self::Pickle { .. } | Self::PickleWithModules { .. } => None,
+            Self::Source { file, .. }
+            | Self::SourceWithModules { file, .. }
+            | Self::SourceInEnvironment { file, .. } => Some(file),
+            Self::Pickle { .. } | Self::PickleWithModules { .. } | Self::PickleInEnvironment { .. } => None,
         }
     }
 
     /// The Python that made the pickle.
     pub fn python(&self) -> Option<(u8, u8)> {
         match self {
-            Self::Source { .. } | Self::SourceWithModules { .. } => None,
-            Self::Pickle { python, .. } | Self::PickleWithModules { python, .. } => Some(*python),
+            Self::Source { .. } | Self::SourceWithModules { .. } | Self::SourceInEnvironment { .. } => None,
+            Self::Pickle { python, .. }
+            | Self::PickleWithModules { python, .. }
+            | Self::PickleInEnvironment { python, .. } => Some(*python),
         }
     }
 
@@ -245,7 +283,20 @@ impl PythonCode {
     pub fn modules(&self) -> &[ModuleFile] {
         match self {
             Self::Source { .. } | Self::Pickle { .. } => &[],
-            Self::SourceWithModules { modules, .. } | Self::PickleWithModules { modules, .. } => modules,
+            Self::SourceWithModules { modules, .. }
+            | Self::PickleWithModules { modules, .. }
+            | Self::SourceInEnvironment { modules, .. }
+            | Self::PickleInEnvironment { modules, .. } => modules,
+        }
+    }
+
+    /// The Python packages that it needs, as pip reads them; `None` where it has no environment of its own.
+    pub fn requirements(&self) -> Option<&str> {
+        match self {
+            Self::SourceInEnvironment { requirements, .. } | Self::PickleInEnvironment { requirements, .. } => {
+                Some(requirements)
+            }
+            _ => None,
         }
     }
 
@@ -258,6 +309,30 @@ impl PythonCode {
             }
             Self::Pickle { bytes, python } | Self::PickleWithModules { bytes, python, .. } => {
                 Self::PickleWithModules { bytes, python, modules }
+            }
+            Self::SourceInEnvironment { file, text, requirements, .. } => {
+                Self::SourceInEnvironment { file, text, modules, requirements }
+            }
+            Self::PickleInEnvironment { bytes, python, requirements, .. } => {
+                Self::PickleInEnvironment { bytes, python, modules, requirements }
+            }
+        }
+    }
+
+    /// The same in an environment of what is required, in place of the one that it had.
+    #[must_use]
+    pub fn with_requirements(self, requirements: String) -> Self {
+        let modules = self.modules().to_vec();
+        match self {
+            Self::Source { file, text }
+            | Self::SourceWithModules { file, text, .. }
+            | Self::SourceInEnvironment { file, text, .. } => {
+                Self::SourceInEnvironment { file, text, modules, requirements }
+            }
+            Self::Pickle { bytes, python }
+            | Self::PickleWithModules { bytes, python, .. }
+            | Self::PickleInEnvironment { bytes, python, .. } => {
+                Self::PickleInEnvironment { bytes, python, modules, requirements }
             }
         }
     }

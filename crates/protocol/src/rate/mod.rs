@@ -1,5 +1,5 @@
-//! Rates of bytes as people write them: `200 Mbit/s`, `200mbit`, `25 MB/s`, or a plain number of bytes per second. They
-//! serve the limits of transfers and between sites, and emulated links. Never a measured rate: those are numbers all along.
+//! Rates of bytes as people write them: `200 Mbit/s`, `200mbit`, `25 MB/s`, `25M`, or a plain number of bytes per second.
+//! They serve the limits of transfers and between sites, and emulated links. Never a measured rate: those are numbers all along.
 
 pub mod carrier;
 pub mod rate_limit;
@@ -40,6 +40,14 @@ fn read(text: &str, plain: f64) -> Result<f64, RateError> {
         return number.parse::<u64>().map(|number| number as f64 * plain).map_err(|_| error());
     }
     let number: f64 = number.parse().map_err(|_| error())?;
+    // `25M` is 25 MB/s, and of a link 25 Mbit/s, as a plain number is.
+    if let Some((_, scale)) = SCALES.iter().find(|(letter, _)| unit.eq_ignore_ascii_case(letter)) {
+        let rate = number * scale * plain;
+        return if rate.is_finite() && rate < MOST { Ok(rate) } else { Err(error()) };
+    }
+    // `25MB` can be nothing but 25 MB/s.
+    let unit = if unit.ends_with('B') { format!("{unit}/s") } else { unit.to_owned() };
+    let unit = unit.as_str();
     let short = |name: &str| name.strip_suffix("bit/s").is_some_and(|scale| is_short(unit, scale));
     let (_, bits) = UNITS.iter().find(|(name, _)| *name == unit || short(name)).ok_or_else(error)?;
     let rate = number * bits;
@@ -84,6 +92,8 @@ const UNITS: [(&str, f64); 10] = [
     ("MiB/s", 1_048_576.0 * BITS_OF_BYTE),
     ("GiB/s", 1_073_741_824.0 * BITS_OF_BYTE),
 ];
+/// What a letter alone stands for.
+const SCALES: [(&str, f64); 3] = [("k", 1e3), ("M", 1e6), ("G", 1e9)];
 const BITS_OF_BYTE: f64 = 8.0;
 /// In bits per second: above every link there is, and far from where a `u64` ends.
 const MOST: f64 = 8e15;
@@ -106,6 +116,11 @@ mod tests {
             ("24 MiB/s", 25_165_824),
             (" 1000 ", 1_000),
             ("1000 B/s", 1_000),
+            ("100k", 100_000),
+            ("1.5M", 1_500_000),
+            ("2g", 2_000_000_000),
+            ("25MB", 25_000_000),
+            ("24 MiB", 25_165_824),
         ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
@@ -119,6 +134,8 @@ mod tests {
             ("9.999kbit", 9_999),
             ("1 MB/s", 8_000_000),
             ("77", 77),
+            ("100M", 100_000_000),
+            ("1 MB", 8_000_000),
         ] {
             assert_eq!(parse_bits(text), Ok(bits), "{text}");
         }
@@ -138,6 +155,9 @@ mod tests {
             "1e9 B/s",
             "1.2.3 MB/s",
             "inf B/s",
+            "M",
+            "5 T",
+            "9999999G",
             "99999999 GB/s",
         ] {
             let read = parse(text);

@@ -8,13 +8,13 @@ use protocol::{AddressRange, HostAddress};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Login {
-    /// Who you are; with a browser the provider says so
+    /// Your user name; with a browser the provider says it
     #[arg(required_unless_present = "oidc", conflicts_with = "oidc")]
     pub(crate) user: Option<UserName>,
     /// Log in with a browser, at an OpenID Connect provider of the cloud
     #[arg(long, conflicts_with = "password_stdin")]
     pub(crate) oidc: bool,
-    /// Which provider [default: the only one]
+    /// The identity provider to log in at [default: the only one]
     #[arg(long, value_name = "NAME", requires = "oidc")]
     pub(crate) provider: Option<String>,
     /// Read the password from standard input, to the end of its first line
@@ -148,7 +148,7 @@ pub(crate) enum SessionCommand {
     /// End a login session, or all of a user, everywhere within ten seconds
     #[command(after_help = "Example: sector session revoke --user alice")]
     Revoke {
-        /// Which
+        /// The id of the session, as `sector session list` shows it
         #[arg(required_unless_present = "user", conflicts_with = "user")]
         session: Option<CredentialId>,
         /// All of this user

@@ -140,7 +140,7 @@ pub(crate) struct Approve {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Allow {
-    /// Which node
+    /// The name of the node
     pub(crate) id: NodeId,
     /// From where it may join, separated by commas; `any` is from anywhere
     #[arg(value_parser = ranges)]

@@ -35,7 +35,7 @@ pub(crate) struct AuditShow {
     /// Only what this user did
     #[arg(long)]
     pub(crate) user: Option<UserName>,
-    /// Only this kind: login, refusal, grant, admin, job, ticket or record; may be given again
+    /// Only this kind: login, refusal, grant, admin, job, removal, ticket or record; may be given again
     #[arg(long = "kind", value_name = "KIND", value_parser = kind)]
     pub(crate) kinds: Vec<AuditKind>,
     /// Only what was done to this path, or to what lies below it

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use protocol::{NodeId, RecordFraming, SliceId};
-use terminal::cloud_path;
+use terminal::{cloud_path, count_of};
 
 use super::{Allow, Approve, MasterJoin, NodeJoin, NodeTicket};
 
@@ -65,11 +65,11 @@ pub(crate) struct Doctor {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Demo {
-    /// A folder of text files [default: the sources of the crates this was built from]
+    /// A folder of text files [default: the sources of the crates this was built from, else its own manual]
     #[arg(long, value_name = "DIR")]
     pub(crate) input: Option<PathBuf>,
-    /// Records to sort, of 100 bytes
-    #[arg(long, default_value_t = 10_000_000)]
+    /// Records to sort, of 100 bytes each, such as 1M
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = count_of::<u64>)]
     pub(crate) records: u64,
     /// Leave the cloud's data when done
     #[arg(long)]
@@ -131,7 +131,7 @@ pub(crate) enum NodeVerb {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Drain {
-    /// Which
+    /// The name of the node, as `sector nodes` shows it
     pub(crate) id: NodeId,
     /// Show how far it is until it is empty
     #[arg(long)]
@@ -146,7 +146,7 @@ pub(crate) struct Drain {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RemoveNode {
-    /// Which
+    /// The name of the node, as `sector nodes` shows it
     pub(crate) id: NodeId,
     /// Also where it is in use, or has the only copies of files: those are lost then
     #[arg(long)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::TransferLimitArguments;
+use super::{TransferLimitArguments, WaitArguments};
 use clap::{Args, Subcommand};
 use protocol::{RecordFraming, UserName};
 use terminal::cloud_path;
@@ -33,6 +33,8 @@ pub(crate) struct Put {
     /// Only where the file has this version (`sector stat` shows it); else exit with 4, or with 3 where there is none
     #[arg(long, value_name = "VERSION", conflicts_with = "recursive")]
     pub(crate) if_version: Option<u64>,
+    #[command(flatten)]
+    pub(crate) wait: WaitArguments,
     #[command(flatten)]
     pub(crate) transfer_limit: TransferLimitArguments,
     /// Local files, or `-`, and at last the path in Sector
@@ -69,9 +71,12 @@ pub(crate) struct Cat {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Ls {
-    /// With size, owner, time
+    /// With size, owner and time of change, in your zone
     #[arg(short, long)]
     pub(crate) long: bool,
+    /// Show times in UTC, as JSON has them
+    #[arg(long)]
+    pub(crate) utc: bool,
     /// Also what lies below
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
@@ -135,6 +140,8 @@ pub(crate) struct Cp {
     /// Profile of another cloud, which DST lies in
     #[arg(long, value_name = "FILE")]
     pub(crate) to_profile: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) wait: WaitArguments,
     #[command(flatten)]
     pub(crate) transfer_limit: TransferLimitArguments,
     /// Paths or globs, and at last where to; `sector://@NAME/PATH` in the cloud of a profile

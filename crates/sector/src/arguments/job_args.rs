@@ -9,7 +9,7 @@ use client::{
     job::{Parameter, SideFileSpec},
 };
 use protocol::{JobId, RecordFraming, SectorPath, SideFileName, UserName, limits};
-use terminal::cloud_path;
+use terminal::{cloud_path, count_of, count_within};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Run {
@@ -25,6 +25,13 @@ pub(crate) struct Run {
     /// A module, a package or a folder of modules here that functions in Python may import; sent with the job
     #[arg(long, value_name = "FILE.py|DIR")]
     pub(crate) py_modules: Vec<PathBuf>,
+    /// Python packages that functions in Python may import: a file of requirements, as for pip. Each node installs them
+    /// once, from --wheels alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) requirements: Option<PathBuf>,
+    /// A folder here with the wheels of --requirements, and of all that these need; sent with the job
+    #[arg(long, value_name = "DIR", requires = "requirements")]
+    pub(crate) wheels: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) inputs: Inputs,
     /// The folder for the results; it must not hold any yet
@@ -32,7 +39,7 @@ pub(crate) struct Run {
     pub(crate) output: String,
     /// Send the results of each stage but the last to so many buckets [default: two a node]. A single stage has buckets
     /// only where this is given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = count_within(1_u32..))]
     pub(crate) buckets: Option<u32>,
     /// A further stage over the results of the one before
     #[arg(long, value_name = "UDF")]
@@ -48,7 +55,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FORMAT", default_value = "file")]
     pub(crate) result_records: Vec<RecordFraming>,
     /// Go on although the function fails on up to N segments; errors.jsonl beside the results says what went wrong
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(limits::FUNCTION_ERRORS_MAX)))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = count_within(..=limits::FUNCTION_ERRORS_MAX))]
     pub(crate) max_errors: u32,
     /// Print the job's id and leave it running in the background
     #[arg(long)]
@@ -109,8 +116,8 @@ pub(crate) struct JobsArguments {
     #[arg(long, value_name = "STATE")]
     pub(crate) state: Option<JobState>,
     /// Only the newest N of them
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = count_of::<u64>)]
+    pub(crate) limit: Option<u64>,
 }
 
 #[derive(Clone, Debug, Args)]

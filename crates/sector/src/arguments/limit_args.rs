@@ -8,11 +8,11 @@ use protocol::rate::{self, RateError};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TransferLimitArguments {
-    /// Most bytes per second of all its transfers together: `100mbit`, `25MB/s`; or `@FILE`, which holds that and may
-    /// be changed meanwhile
+    /// Limit all its transfers together to this rate, in bytes or bits per second: `25M`, `100mbit`. `@FILE` is a file
+    /// with a rate that may be changed meanwhile
     #[arg(long, value_name = "RATE")]
     pub(crate) limit: Option<LimitArgument>,
-    /// Who goes first where transfers wait for a limit between sites: high, normal or low
+    /// Priority over other transfers that wait for the same limit between sites: high, normal or low
     #[arg(long, default_value_t)]
     pub(crate) priority: Priority,
 }
@@ -44,6 +44,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_a_rate_or_the_file_that_holds_one() {
+        assert_eq!("100k".parse(), Ok(LimitArgument::Rate(100_000)));
         assert_eq!("100mbit".parse(), Ok(LimitArgument::Rate(12_500_000)));
         assert_eq!("@/tmp/limit".parse(), Ok(LimitArgument::File("/tmp/limit".into())));
         assert!("fast".parse::<LimitArgument>().is_err());

@@ -13,6 +13,7 @@ mod limit_args;
 mod links_args;
 mod load_args;
 mod profile_args;
+mod wait_args;
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -40,6 +41,7 @@ pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
 pub(crate) use links_args::Links;
 pub(crate) use load_args::Load;
 pub(crate) use profile_args::ProfileCommand;
+pub(crate) use wait_args::WaitArguments;
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
 #[derive(Debug, Parser)]

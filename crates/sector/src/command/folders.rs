@@ -17,6 +17,7 @@ use terminal::{
 use super::{
     clouds::{CloudChoice, Clouds},
     transfer::{self, ShownTransfer, split},
+    waiting::waiting,
 };
 use crate::arguments::{Cp, Global, Mkdir, Mv};
 
@@ -59,6 +60,7 @@ pub(crate) async fn cp(cp: Cp, global: &Global) -> Result<(), Failure> {
     let asked = AskedCopy::new(&cp)?;
     let clouds = Clouds::connect(&asked.there, &asked.here, &cp.transfer_limit, global).await?;
     let (there, here) = clouds.pair();
+    let here = waiting(&here, &cp.wait, global);
     clouds.run(copy_all((&there, &here), &asked, &cp, global)).await
 }
 

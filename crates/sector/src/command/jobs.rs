@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use client::{
     Client, Entry, JobRecord, JobState, SectorPath,
-    job::{ErrorLine, JobOutcome, JobOutput, JobSpec, StageSpec, alike, distribute, give_modules, read_modules},
+    job::{
+        ErrorLine, FunctionSpec, JobOutcome, JobOutput, JobSpec, PythonEnvironment, StageSpec, alike, distribute,
+        give_modules, read_modules,
+    },
     views::{JobView, StageView},
 };
 use protocol::{Reason, RecordFraming};
@@ -20,6 +23,7 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
     let mut functions = functions.collect::<Result<Vec<_>, _>>()?;
     distribute(&run.param, &mut functions)?;
     give_modules(&mut functions, &read_modules(&run.py_modules)?)?;
+    let environment = environment(&run)?;
     let output = SectorPath::parse(&run.output)?;
     cloud.check_job_output(&output).await?;
     let mut streams = Vec::new();
@@ -32,22 +36,8 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         Some(buckets) => buckets,
         None => cloud.default_buckets().await?,
     };
-    let results = result_records(&run.result_records, functions.len())?;
-    let last = functions.len() - 1;
-    let stages = functions
-        .into_iter()
-        .zip(results)
-        .enumerate()
-        .map(|(number, (function, records))| StageSpec {
-            function,
-            // The last stage's results stay where they are made, unless buckets are requested and it is the only
-            // stage.
-            buckets: (number < last || (last == 0 && run.buckets.is_some())).then_some(buckets),
-            records,
-            side_files: run.side.clone(),
-        })
-        .collect();
-    let spec = JobSpec {
+    let stages = stages(&run, functions, buckets)?;
+    let mut spec = JobSpec {
         title: format!(
             "{} over {}",
             std::iter::once(&run.udf).chain(&run.then).map(String::as_str).collect::<Vec<_>>().join(", then "),
@@ -63,6 +53,9 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         copies: None,
         sync_copies: None,
     };
+    if let Some(environment) = environment {
+        environment.give_to(cloud, &mut spec).await?;
+    }
     if run.detach {
         // Boxed, like every call that stores files: its frames would all lie on one stack.
         let job = Box::pin(cloud.detach_job(spec)).await?;
@@ -74,6 +67,33 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
     }
     let outcome = drive(cloud, spec, "run", global).await?;
     show_outcome(&outcome, &output, global)
+}
+
+/// The stages of a job, each with what its results are.
+fn stages(run: &Run, functions: Vec<FunctionSpec>, buckets: u32) -> Result<Vec<StageSpec>, Failure> {
+    let results = result_records(&run.result_records, functions.len())?;
+    let last = functions.len() - 1;
+    let stage = |(number, (function, records))| StageSpec {
+        function,
+        // The last stage's results stay where they are made, unless buckets are requested and it is the only stage.
+        buckets: (number < last || (last == 0 && run.buckets.is_some())).then_some(buckets),
+        records,
+        side_files: run.side.clone(),
+    };
+    Ok(functions.into_iter().zip(results).enumerate().map(stage).collect())
+}
+
+/// The Python packages that go along.
+fn environment(run: &Run) -> Result<Option<PythonEnvironment>, Failure> {
+    let Some(file) = &run.requirements else { return Ok(None) };
+    let Some(wheels) = &run.wheels else {
+        return Err(Failure::usage(
+            "nodes have no index of packages to ask: fetch the wheels with `pip download --only-binary :all: -r FILE -d \
+             DIR`, and name their folder with --wheels DIR",
+        ));
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| Failure::local("read", file, &error))?;
+    Ok(Some(PythonEnvironment::read(text, wheels)?))
 }
 
 /// Shows what a job has left, and once for each reason what is missing.
@@ -114,7 +134,11 @@ pub(crate) async fn jobs(cloud: &Client, wanted: JobsArguments, global: &Global)
         (None, None) => cloud.jobs().await?,
         (user, state) => cloud.find_jobs(user, state).await?,
     };
-    let views: Vec<_> = jobs.iter().take(limit.unwrap_or(usize::MAX)).map(JobView::from).collect();
+    let views: Vec<_> = jobs
+        .iter()
+        .take(limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX)))
+        .map(JobView::from)
+        .collect();
     if global.json {
         return show::json(&views);
     }

@@ -26,6 +26,7 @@ pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Fa
         let name = if full { entry.path.as_str() } else { entry.path.name().unwrap_or("/") };
         if client::namespace::is_folder(entry) { format!("{}/", name.trim_end_matches('/')) } else { name.to_owned() }
     };
+    let local = |entry: &Entry| show::local_time(entry.modified_unix_millis);
     if !ls.long {
         entries.iter().for_each(|entry| show::line(name(entry)));
         return Ok(());
@@ -39,7 +40,8 @@ pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Fa
             };
             // As `ls` marks files with an access list.
             let owner = format!("{}{}", entry.owner, if entry.has_acl { " +" } else { "" });
-            vec![size, owner, show::time(entry.modified_unix_millis, false), name(entry)]
+            let time = if ls.utc { show::time(entry.modified_unix_millis, false) } else { local(entry) };
+            vec![size, owner, time, name(entry)]
         })
         .collect();
     show::table(&[" size", "owner", "modified", "name"], &rows);

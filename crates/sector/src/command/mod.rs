@@ -43,6 +43,7 @@ mod transfer_limit;
 mod trash;
 mod udf;
 mod versions;
+mod waiting;
 mod web;
 mod work;
 
@@ -141,7 +142,10 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Web(asked) => web::run(cloud, &asked, global).await,
         Command::Links(asked) => links::run(cloud, asked, global).await,
         Command::Work => work::run(cloud, global).await,
-        Command::Put(put) => files::put(&transfer_limit::throttled(cloud, &put.transfer_limit)?, put, global).await,
+        Command::Put(put) => {
+            let cloud = waiting::waiting(&transfer_limit::throttled(cloud, &put.transfer_limit)?, &put.wait, global);
+            files::put(&cloud, put, global).await
+        }
         Command::Get(get) => files::get(&transfer_limit::throttled(cloud, &get.transfer_limit)?, get, global).await,
         Command::Cat(cat) => files::cat(cloud, &cat).await,
         Command::Ls(ls) => listing::ls(cloud, ls, global).await,

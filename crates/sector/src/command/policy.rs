@@ -3,7 +3,7 @@
 use bytesize::ByteSize;
 use client::{Client, Policy, PolicyStatus, SectorPath};
 use serde::Serialize;
-use terminal::{failure::Failure, show};
+use terminal::{count_of, failure::Failure, show};
 
 use crate::arguments::{Global, PolicyCommand};
 
@@ -82,8 +82,8 @@ fn apply(policy: &mut Policy, wish: &str) -> Result<(), Failure> {
 }
 
 /// A number, or none for an empty text; `None` for anything else.
-pub(super) fn number<T: std::str::FromStr>(value: &str) -> Option<Option<T>> {
-    if value.is_empty() { Some(None) } else { value.parse().ok().map(Some) }
+pub(super) fn number<T: TryFrom<u64>>(value: &str) -> Option<Option<T>> {
+    if value.is_empty() { Some(None) } else { count_of(value).ok().map(Some) }
 }
 
 /// A size, or none for an empty text; `None` for anything else.

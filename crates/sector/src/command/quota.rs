@@ -82,6 +82,8 @@ mod tests {
         apply(&mut bytes, &mut files, "files=7").unwrap();
         assert_eq!((bytes, files), (Some(1), Some(7)));
         apply(&mut bytes, &mut files, "bytes=1KB").unwrap();
+        apply(&mut bytes, &mut files, "files=1.5k").unwrap();
+        assert_eq!(files, Some(1_500));
         apply(&mut bytes, &mut files, "files=").unwrap();
         assert_eq!((bytes, files), (Some(1_000), None));
         for limit in ["bytes", "bytes=x", "files=-1", "copies=3"] {

@@ -49,10 +49,14 @@ async fn sync_folders(
 ) -> Result<(), Failure> {
     let plan = SyncPlan::new((there, here), from, to, options).await?;
     say_left_out(plan.left_out(), "it is a link");
+    for item in plan.kept() {
+        let what = if item.is_symlink() { "a link" } else { "no ordinary file" };
+        say!("sector: `{}` stays, since it is {what}; remove it yourself", sanitize(&item.display().to_string()));
+    }
     if is_dry {
         return dry_run(&plan, global).await;
     }
-    let left_out = plan.left_out().to_vec();
+    let left_out = [plan.left_out(), plan.kept()].concat();
     let shown = ShownTransfer::start("sync", plan.files(), plan.bytes(), here, global);
     let outcome = tree::sync((there, here), plan, &shown.observer(transfer::failure)).await?;
     if outcome.withheld > 0 {
@@ -76,7 +80,7 @@ async fn dry_run(plan: &SyncPlan, global: &Global) -> Result<(), Failure> {
         show::json(&DryRunView {
             actions: actions.iter().map(ActionView::of).collect(),
             failed: refused.iter().map(Failure::view).collect(),
-            left_out: plan.left_out().iter().map(|item| item.display().to_string()).collect(),
+            left_out: plan.left_out().iter().chain(plan.kept()).map(|item| item.display().to_string()).collect(),
         })?;
     } else {
         for action in actions.iter().map(ActionView::of) {

@@ -1,8 +1,9 @@
 //! The text that the tour uploads. It is a folder of the user's, or the sources of the crates that this binary was
-//! built from, which cargo has just unpacked. It never uses text that was written for the tour.
+//! built from, which cargo has just unpacked. Where these are not, it is the manual that this binary was built with. It
+//! never uses text that was written for the tour.
 
 use std::{
-    env,
+    env, fs, io,
     path::{Path, PathBuf},
 };
 
@@ -10,8 +11,8 @@ use client::tree::{LocalLinks, UploadPlan};
 use protocol::{Reason, SectorPath};
 use terminal::failure::Failure;
 
-/// The files to upload, below `to`.
-pub(super) fn uploads(folder: Option<&Path>, to: &SectorPath) -> Result<UploadPlan, Failure> {
+/// The files to upload, below `to`. A manual is written to the folder `pages`, which need not be there.
+pub(super) fn uploads(folder: Option<&Path>, pages: &Path, to: &SectorPath) -> Result<UploadPlan, Failure> {
     if let Some(folder) = folder {
         if !folder.is_dir() {
             return Err(Failure::new(Reason::NotFound, format!("`{}` is not a folder", folder.display())));
@@ -31,12 +32,19 @@ pub(super) fn uploads(folder: Option<&Path>, to: &SectorPath) -> Result<UploadPl
         plan.extend(UploadPlan::below(&folder, &to, LocalLinks::LeaveOut).unwrap_or_default());
     }
     if plan.files().is_empty() {
-        return Err(Failure::new(
-            Reason::NotFound,
-            "the sources of the crates are not on this machine; name a folder of texts with --input",
-        ));
+        plan = manual(pages, to)?;
     }
     Ok(plan)
+}
+
+/// The manual, for a machine on which nothing was built.
+fn manual(pages: &Path, to: &SectorPath) -> Result<UploadPlan, Failure> {
+    let failed = |error: io::Error| Failure::local("write the manual to", pages, &error);
+    fs::create_dir_all(pages).map_err(failed)?;
+    for (name, text) in MANUAL {
+        fs::write(pages.join(name), text).map_err(failed)?;
+    }
+    Ok(UploadPlan::below(pages, to, LocalLinks::LeaveOut)?)
 }
 
 /// Where cargo has unpacked the crates of our lock file.
@@ -71,6 +79,29 @@ fn crate_names() -> Vec<String> {
         .collect()
 }
 
+/// Pages of the manual, each with its name.
+macro_rules! pages {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../docs/", $name)))),*]
+    };
+}
+
+const MANUAL: &[(&str, &str)] = pages![
+    "command-line.md",
+    "formats-on-disk.md",
+    "formats.md",
+    "functions.md",
+    "operations.md",
+    "performance.md",
+    "python.md",
+    "records.md",
+    "security.md",
+    "semantics.md",
+    "set-up.md",
+    "settings.md",
+    "tutorial.md",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,7 +117,15 @@ mod tests {
     fn a_missing_and_an_empty_folder_are_refused() {
         let to = SectorPath::root();
         let empty = tempfile::tempdir().expect("a folder");
-        assert!(uploads(Some(Path::new("/nonexistent")), &to).is_err());
-        assert!(uploads(Some(empty.path()), &to).is_err());
+        assert!(uploads(Some(Path::new("/nonexistent")), Path::new("/nonexistent"), &to).is_err());
+        assert!(uploads(Some(empty.path()), Path::new("/nonexistent"), &to).is_err());
+    }
+
+    #[test]
+    fn a_machine_without_sources_has_the_manual() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plan = manual(&folder.path().join("pages"), &SectorPath::root()).expect("a plan");
+        assert_eq!(plan.files().len(), MANUAL.len());
+        assert!(plan.bytes() > 200_000, "{}", plan.bytes());
     }
 }

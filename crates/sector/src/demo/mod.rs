@@ -25,12 +25,15 @@ pub(crate) async fn run(demo: Demo, global: &Global) -> Result<(), Failure> {
     let folder = Profile::home()?.join(format!("demo-{}", std::process::id()));
     let text = SectorPath::parse("/text")?;
     // Errors in the input are reported before anything starts.
-    let uploads = input::uploads(demo.input.as_deref(), &text)?;
-    check_room(&folder, uploads.bytes(), demo.records)?;
-    let result = tokio::select! {
-        result = tour(&demo, folder.clone(), uploads, global) => result,
-        signal = terminal::interrupted() => Err(signal.failure("interrupted")),
+    let pages = folder.with_extension("manual");
+    let result = match input::uploads(demo.input.as_deref(), &pages, &text) {
+        Ok(uploads) => tokio::select! {
+            result = tour(&demo, folder.clone(), uploads, global) => result,
+            signal = terminal::interrupted() => Err(signal.failure("interrupted")),
+        },
+        Err(failure) => Err(failure),
     };
+    let _ = std::fs::remove_dir_all(&pages);
     if !demo.keep || result.is_err() {
         let _ = std::fs::remove_dir_all(&folder);
     }
@@ -40,6 +43,7 @@ pub(crate) async fn run(demo: Demo, global: &Global) -> Result<(), Failure> {
 
 /// Brings the cloud up, walks, and takes it down.
 async fn tour(demo: &Demo, folder: PathBuf, uploads: UploadPlan, global: &Global) -> Result<Vec<Step>, Failure> {
+    check_room(&folder, uploads.bytes(), demo.records)?;
     say(global, "a cloud of 4 nodes in 2 sites, in this process");
     let layout = Layout::prepare(folder, CloudShape::Given(CloudSpec::on_loopback(4, 2)))?;
     let cloud = Embedded::start(&layout).await?;

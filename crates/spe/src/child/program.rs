@@ -117,7 +117,10 @@ impl Program {
             return Err(
                 match ExitCause::from_status(status, ProcessKind::Program(name), OomEvidence::Unknown, said.as_deref())
                 {
-                    ExitCause::Function(message) => CallError::Function(FunctionError::new(message)),
+                    ExitCause::Function(message) => {
+                        let hint = fork_hint(self.launcher.allows_fork(), said.as_deref());
+                        CallError::Function(FunctionError::new(message + hint))
+                    }
                     // The SPE does not know about the machine's memory: the node does.
                     ExitCause::Process(message) | ExitCause::OutOfMemory(message) => CallError::Broken(message),
                 },
@@ -364,6 +367,17 @@ impl StderrTail {
     }
 }
 
+/// What to do where a program may have failed because it may start no process. Each program has words of its own for
+/// that: these are said by shells (`Cannot fork`), by Python (`_fork_exec`), by `posix_spawn` and by `clone`.
+fn fork_hint(allows_fork: bool, said: Option<&str>) -> &'static str {
+    let said = said.unwrap_or_default().to_lowercase();
+    let is_about_processes = ["fork", "spawn", "clone"].iter().any(|word| said.contains(word));
+    if allows_fork || !is_about_processes {
+        return "";
+    }
+    "; a function may start no further process, as for a pipe in a shell, unless the node's setting `spe_fork` is true"
+}
+
 /// The environment of any process that an SPE starts.
 pub(super) fn environment(folder: &Path) -> Vec<(&'static str, std::ffi::OsString)> {
     let kept = ["LANG", "LC_ALL", "TZ"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -455,6 +469,15 @@ mod tests {
         let expected = "line 996 / line 997 / line 998 / line 999 / [2Jend";
         assert_eq!(said.last_lines().as_deref(), Some(expected));
         assert!(said.0.len() <= SAID_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_program_that_says_that_it_cannot_start_another_is_told_of_the_setting() {
+        for said in ["sh: 1: Cannot fork", "self.pid = _fork_exec(", "posix_spawn: Operation not permitted"] {
+            assert!(fork_hint(false, Some(said)).contains("`spe_fork`"), "{said}");
+            assert_eq!(fork_hint(true, Some(said)), "", "it may, and failed for another reason");
+        }
+        assert_eq!((fork_hint(false, Some("no such file")), fork_hint(false, None)), ("", ""));
     }
 
     #[test]

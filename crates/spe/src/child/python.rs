@@ -342,11 +342,11 @@ fn load_json(word: &PythonSpec, parameters: &[(String, String)], side: &[NamedFi
     let parameters: serde_json::Map<_, _> =
         parameters.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
     let python = word.python.map(|(major, minor)| format!("{major}.{minor}"));
-    let PythonSpec { name, file, requires, modules, .. } = word;
+    let PythonSpec { name, file, requires, modules, environment, .. } = word;
     let side = side.iter().map(|(name, file)| Ok((name, file.metadata()?.len()))).collect::<io::Result<Vec<_>>>()?;
     let json = serde_json::json!({
         "name": name, "file": file, "python": python, "requires": requires, "parameters": parameters, "side": side,
-        "modules": modules,
+        "modules": modules, "environment": environment,
     });
     Ok(json.to_string())
 }

@@ -23,11 +23,25 @@ use crate::sandbox::LIBRARIES;
 pub struct Interpreter {
     /// The executable, by a name that works in the sandbox.
     pub(super) executable: PathBuf,
+    /// Its version, such as 3.11.
+    version: (u32, u32),
     /// Files and folders that belong to it besides the system's libraries.
     pub(super) read_paths: Vec<PathBuf>,
+    /// The folder of the packages that a job has brought, where it has.
+    pub(super) environment: Option<PathBuf>,
 }
 
 impl Sandbox {
+    /// Which Python this node's is: its version and its place. Packages are installed for just this one.
+    ///
+    /// # Errors
+    /// `Unavailable` if this node has no Python, or none that is usable.
+    pub async fn interpreter_name(&self) -> Result<String, Refusal> {
+        let found = self.interpreter().await?;
+        let (major, minor) = found.version;
+        Ok(format!("{major}.{minor} {}", found.executable.display()))
+    }
+
     /// This node's Python; the search is repeated until it succeeds once.
     pub(super) async fn interpreter(&self) -> Result<Arc<Interpreter>, Refusal> {
         let found = self.python.found.get_or_try_init(|| async {
@@ -78,7 +92,8 @@ impl Interpreter {
         let executable = lines.next().map(PathBuf::from).filter(|path| path.is_absolute());
         let executable = executable.ok_or_else(|| format!("`{name}` does not say where it is; {advice}"))?;
         let folders: Vec<_> = lines.map(PathBuf::from).collect();
-        let found = Self::with(&executable, &folders).map_err(|error| format!("`{name}`: {error}; {advice}"))?;
+        let found =
+            Self::with(&executable, version, &folders).map_err(|error| format!("`{name}`: {error}; {advice}"))?;
         match found.read_paths.iter().find(|path| kept_folders.iter().any(|kept| kept.starts_with(path))) {
             Some(above) => Err(format!(
                 "functions may not read `{}`, which belongs to `{name}`, since the node's own files lie in it; {advice}",
@@ -89,7 +104,7 @@ impl Interpreter {
     }
 
     /// The executable with every link on the way to it, and the folders that are not already readable for everyone.
-    fn with(executable: &Path, folders: &[PathBuf]) -> std::io::Result<Self> {
+    fn with(executable: &Path, version: (u32, u32), folders: &[PathBuf]) -> std::io::Result<Self> {
         let first = in_true_folder(executable)?;
         let mut paths = vec![first.clone()];
         let mut place = first.clone();
@@ -112,7 +127,15 @@ impl Interpreter {
                 kept.insert(path);
             }
         }
-        Ok(Self { executable: first, read_paths: kept.into_iter().collect() })
+        Ok(Self { executable: first, version, read_paths: kept.into_iter().collect(), environment: None })
+    }
+
+    /// The same with the packages in this folder.
+    pub(super) fn in_environment(&self, folder: &Path) -> Self {
+        let mut with = self.clone();
+        with.read_paths.push(folder.into());
+        with.environment = Some(folder.into());
+        with
     }
 }
 
@@ -160,7 +183,7 @@ mod tests {
         symlink(root.join("real/bin/python3"), root.join("venv/bin/python")).unwrap();
         symlink("venv", root.join("environment")).unwrap();
         let folders = [root.join("venv/lib"), root.join("real/lib/site"), root.join("real/lib"), "/usr".into()];
-        let found = Interpreter::with(&root.join("environment/bin/python"), &folders).unwrap();
+        let found = Interpreter::with(&root.join("environment/bin/python"), (3, 11), &folders).unwrap();
         assert_eq!(found.executable, root.join("venv/bin/python"));
         let expected = ["real/bin/python3", "real/bin/python3.11", "real/lib", "venv/bin/python"];
         assert_eq!(found.read_paths, expected.map(|path| root.join(path)));

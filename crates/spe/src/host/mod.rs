@@ -3,6 +3,7 @@
 
 mod captured_output;
 mod cgroup_limits;
+mod environment_maker;
 mod host_link;
 mod interpreter;
 mod printed_log;
@@ -14,6 +15,7 @@ mod segment_queue;
 mod spe_process;
 mod task_run;
 
+pub use environment_maker::{ENVIRONMENT_BUCKET, FAULT_BUCKET, MAKER_BUCKETS, environment_maker};
 pub use interpreter::Interpreter;
 pub use probe::probe;
 pub use runtime_kind::RuntimeKind;

@@ -2,7 +2,10 @@
 //! process and locked in further. It serves the path *job*. The readable files in the sandbox differ, so an SPE is
 //! started for one kind and never turns into another.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use protocol::{Refusal, message::spe::FunctionCode};
 
@@ -20,6 +23,15 @@ pub enum RuntimeKind {
 }
 
 impl RuntimeKind {
+    /// The same with the Python packages in this folder, if it is Python.
+    #[must_use]
+    pub fn in_environment(self, folder: &Path) -> Self {
+        match self {
+            Self::Python(interpreter) => Self::Python(Arc::new(interpreter.in_environment(folder))),
+            other => other,
+        }
+    }
+
     /// Whether the SPE starts processes for it.
     pub(super) fn is_spawned(&self) -> bool {
         !matches!(self, Self::Library)

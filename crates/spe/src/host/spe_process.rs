@@ -32,6 +32,7 @@ use super::{
     captured_output::CapturedOutput,
     cgroup_limits::OomFault,
     host_link::{self, HostLink},
+    interpreter::Interpreter,
     runtime_kind::RuntimeKind,
     sandbox_pool::SandboxAllocation,
     segment_queue::SegmentQueue,
@@ -222,7 +223,7 @@ impl SpeProcess {
                 (ChildCode::Native { symbol: symbol.clone() }, Some(self.pass_code(library)?))
             }
             (FunctionCode::Python(function), RuntimeKind::Python(interpreter)) => {
-                let word = python_spec(function, interpreter.executable.clone());
+                let word = python_spec(function, interpreter);
                 (ChildCode::Python(word), Some(self.pass_code(&code_of(function))?))
             }
             (FunctionCode::Program { words }, _) => (ChildCode::Program(words.clone()), None),
@@ -484,10 +485,11 @@ fn code_of(function: &PythonFunction) -> Cow<'_, [u8]> {
     Cow::Owned([code].into_iter().chain(files).collect::<Vec<_>>().concat())
 }
 
-fn python_spec(function: &PythonFunction, interpreter: PathBuf) -> PythonSpec {
+fn python_spec(function: &PythonFunction, interpreter: &Interpreter) -> PythonSpec {
     let PythonFunction { name, code, requires } = function;
     PythonSpec {
-        interpreter,
+        interpreter: interpreter.executable.clone(),
+        environment: interpreter.environment.clone(),
         name: name.clone(),
         file: code.file().unwrap_or_default().to_owned(),
         python: code.python(),

@@ -34,6 +34,11 @@ impl ProgramLauncher {
         command.spawn()
     }
 
+    /// Whether programs may start further processes.
+    pub(crate) fn allows_fork(&self) -> bool {
+        self.fork
+    }
+
     /// Ends whatever programs left behind, if they may have left anything.
     pub(crate) fn kill_leftovers(&self) {
         if self.fork && self.apart {

@@ -4,12 +4,12 @@
 //! to the master. It never sends any.
 
 use protocol::{
-    JobId, SectorPath,
+    Digest, JobId, SectorPath,
     message::{
         client_master::{ClientRequest, Entry, EntryKind},
         request::{RemoveRequest, RenameRequest},
     },
-    path::{MEMORY_FOLDER, PathError},
+    path::{JOB_NAME_PREFIX, MEMORY_FOLDER, PathError},
 };
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +69,7 @@ impl OutputFolder {
     /// # Errors
     /// A path that is too long. The same holds for the other functions here.
     pub fn staging(&self, job: JobId, run: u32) -> Result<SectorPath, PathError> {
-        self.sibling(&format!(".sphere-{job}-{run}"))
+        self.sibling(&format!("{JOB_NAME_PREFIX}{job}-{run}"))
     }
 
     /// Where the complete output of a run is: no late commit knows of this folder.
@@ -77,7 +77,7 @@ impl OutputFolder {
     /// # Errors
     /// See above.
     pub fn gathered(&self, job: JobId, run: u32) -> Result<SectorPath, PathError> {
-        self.sibling(&format!(".sphere-{job}-{run}-gathered"))
+        self.sibling(&format!("{JOB_NAME_PREFIX}{job}-{run}-gathered"))
     }
 
     /// Where the job's journal is.
@@ -85,7 +85,15 @@ impl OutputFolder {
     /// # Errors
     /// See above.
     pub fn journal(&self, job: JobId) -> Result<SectorPath, PathError> {
-        self.sibling(&format!(".sphere-{job}-journal"))
+        self.sibling(&format!("{JOB_NAME_PREFIX}{job}-journal"))
+    }
+
+    /// Where the wheels with this digest are, for all jobs that write beside here.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn wheels(&self, digest: Digest) -> Result<SectorPath, PathError> {
+        self.sibling(&format!("{JOB_NAME_PREFIX}wheels-{digest}"))
     }
 
     /// The path of an output file while the job runs.

@@ -27,7 +27,7 @@ use super::{
     folder_listing::{FoundFolder, FoundItems, SyncFolder},
     path_filter::PathFilter,
     removals::remove_all,
-    sync_actions::{Comparison, ListedItem, SyncAction, SyncActionKind, actions},
+    sync_actions::{Comparison, ListedItem, Listing, SyncAction, SyncActionKind, actions},
 };
 use crate::{Client, ClientError, PutOptions};
 
@@ -57,6 +57,8 @@ pub struct SyncPlan {
     to_compare: BTreeMap<PathBuf, FileContent>,
     /// What of the destination could not be read.
     unread: Vec<RefusedSource>,
+    /// What of the destination stays although the source lacks it: links and the like.
+    kept: Vec<PathBuf>,
 }
 
 /// The files that go, in the direction in which they do.
@@ -111,6 +113,7 @@ impl SyncPlan {
             unchanged: Vec::new(),
             to_compare: BTreeMap::new(),
             transfers: transfers((from, to), source.items, &going, filter, is_one_cloud)?,
+            kept: if options.delete { kept(&source.listing, &destination, filter) } else { Vec::new() },
             unread: unread(destination.items, filter),
             actions,
         };
@@ -168,6 +171,11 @@ impl SyncPlan {
             Transfers::Up(plan) => plan.left_out(),
             Transfers::Down(_) | Transfers::Copy(_) => &[],
         }
+    }
+
+    /// What the source lacks and would be removed, but is no ordinary file: links and the like, which stay.
+    pub fn kept(&self) -> &[PathBuf] {
+        &self.kept
     }
 
     /// How many files are there or go.
@@ -272,9 +280,7 @@ async fn read_source(cloud: &Client, from: &SyncFolder, options: &SyncOptions) -
 /// Refuses pairs of folders of which one would change while the other is read.
 fn check_folders(from: &SyncFolder, to: &SyncFolder, is_one_cloud: bool) -> Result<(), ClientError> {
     match (from, to) {
-        (SyncFolder::Local(_), SyncFolder::Local(_)) => {
-            Err(ClientError::Usage("neither folder is in the cloud: write one that is as `sector://PATH`".into()))
-        }
+        (SyncFolder::Local(from), SyncFolder::Local(to)) => Err(neither_in_cloud(from, to)),
         (SyncFolder::Cloud(from), SyncFolder::Cloud(to))
             if is_one_cloud && (from.is_within(to) || to.is_within(from)) =>
         {
@@ -282,6 +288,27 @@ fn check_folders(from: &SyncFolder, to: &SyncFolder, is_one_cloud: bool) -> Resu
         }
         _ => Ok(()),
     }
+}
+
+/// Neither was written as a folder of the cloud. Which one was meant is a guess, and `--delete` could make a wrong one
+/// dear: so the line is shown, and nothing is done.
+fn neither_in_cloud(from: &Path, to: &Path) -> ClientError {
+    let is_cloud = |one: &Path, other: &Path| match (one.is_dir(), other.is_dir()) {
+        (false, true) => true,
+        (true, false) => false,
+        _ => one.is_absolute() && !other.is_absolute(),
+    };
+    let as_url = |path: &Path| format!("sector://{}", path.display().to_string().trim_start_matches('/'));
+    let (shown_from, shown_to) = match is_cloud(from, to) {
+        true => (as_url(from), to.display().to_string()),
+        false => (from.display().to_string(), as_url(to)),
+    };
+    ClientError::Usage(format!(
+        "`{}` and `{}` are both folders of this machine: write the one in the cloud with `sector://`, such as \
+         `{shown_from}` to `{shown_to}`",
+        from.display(),
+        to.display()
+    ))
 }
 
 /// Refuses removals while the names of a source in the cloud are put together: it would seem to lack files.
@@ -363,6 +390,17 @@ fn transfers(
     }
 }
 
+/// What the source lacks and is never removed: what is no ordinary file, in a local destination.
+fn kept(source: &Listing, destination: &FoundFolder, filter: &PathFilter) -> Vec<PathBuf> {
+    let FoundItems::Local(items) = &destination.items else { return Vec::new() };
+    let is_kept = |item: &&LocalItem| {
+        matches!(item.kind, LocalKind::Other)
+            && !source.contains_key(&item.relative)
+            && filter.selects(&item.relative, false)
+    };
+    items.iter().filter(is_kept).map(|item| item.path.clone()).collect()
+}
+
 /// What of the destination could not be read: nothing is known of what lies there.
 fn unread(destination: FoundItems, filter: &PathFilter) -> Vec<RefusedSource> {
     let FoundItems::Local(items) = destination else { return Vec::new() };
@@ -373,4 +411,25 @@ fn unread(destination: FoundItems, filter: &PathFilter) -> Vec<RefusedSource> {
         _ => None,
     };
     items.into_iter().filter_map(unreadable).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_neither_folder_is_in_the_cloud_the_line_that_was_probably_meant_is_shown() {
+        let here = std::env::temp_dir();
+        let here = here.to_str().unwrap_or_default();
+        for (from, to, shown) in [
+            (here, "/no/such", format!("`{here}` to `sector://no/such`")),
+            ("/no/such", here, format!("`sector://no/such` to `{here}`")),
+            ("no/such", "/no/more", "`no/such` to `sector://no/more`".into()),
+            ("/no/such", "no/more", "`sector://no/such` to `no/more`".into()),
+            ("no/such", "no/more", "`no/such` to `sector://no/more`".into()),
+        ] {
+            let error = neither_in_cloud(Path::new(from), Path::new(to)).to_string();
+            assert!(error.ends_with(&shown), "{error}");
+        }
+    }
 }

@@ -63,7 +63,7 @@ impl Master {
         noted: AuditNote,
         refusal: Option<&Refusal>,
     ) {
-        let AuditNote { kind, what, object } = noted;
+        let AuditNote { kind, what, object, note } = noted;
         let (kind, outcome) = match (kind, refusal.map(|refusal| refusal.status())) {
             (Some(kind), None) => (kind, AuditOutcome::Done),
             (Some(kind), Some(status)) if status != Status::Refused => (kind, AuditOutcome::Failed),
@@ -74,7 +74,10 @@ impl Master {
         if outcome == AuditOutcome::Refused && !self.access.audit.of_users.try_record(now, &who) {
             return;
         }
-        let note = refusal.map(|refusal| refusal.message.clone()).unwrap_or_default();
+        if kind == AuditKind::Removal && !self.access.audit.of_removals.try_record(now, &who) {
+            return;
+        }
+        let note = refusal.map_or(note, |refusal| refusal.message.clone());
         self.access.audit.note(AuditEvent {
             who,
             from: client.address.to_string(),
@@ -119,6 +122,10 @@ impl Master {
             let note = format!("{count} more tickets were refused than are told one by one");
             let refused = event(now, AuditKind::Ticket, "show tickets", String::new(), note);
             self.access.audit.note(AuditEvent { who: "a stranger".into(), outcome: AuditOutcome::Refused, ..refused });
+        }
+        if let Some(count) = self.access.audit.of_removals.take_counted(now) {
+            let note = format!("{count} more removals and renames were made than are told one by one");
+            self.access.audit.note(event(now, AuditKind::Record, "leave out removals", String::new(), note));
         }
         if let Some(count) = self.access.audit.of_users.take_counted(now) {
             let note = format!("{count} more requests were refused than are told one by one");

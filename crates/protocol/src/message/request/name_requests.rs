@@ -100,7 +100,7 @@ impl TypedRequest for RenameRequest {
             true => Properties::new("rename", Need::On(&self.from, Rights::WRITE)).once(),
             false => Properties::new("rename", Need::Move(&self.from, &self.to)).and_needs([Need::Make(&self.to)]),
         };
-        properties.refused_as("rename", &self.from)
+        properties.noted_as_removal("rename", &self.from, format!("to {}", self.to))
     }
 }
 
@@ -119,9 +119,11 @@ impl TypedRequest for RemoveRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
-        Properties::new("remove", Need::Remove { path: &self.path, for_good: self.now })
-            .once()
-            .refused_as("remove", &self.path)
+        Properties::new("remove", Need::Remove { path: &self.path, for_good: self.now }).once().noted_as_removal(
+            if self.now { "remove for good" } else { "remove" },
+            &self.path,
+            String::new(),
+        )
     }
 }
 

@@ -63,7 +63,7 @@ impl TypedRequest for RestoreRequest {
             .once()
             .and_needs(self.to.as_ref().map(Need::Make))
             .sees(&self.path)
-            .refused_as("restore", &self.path)
+            .noted_as_removal("restore", &self.path, self.to.as_ref().map(|to| format!("to {to}")).unwrap_or_default())
     }
 }
 
@@ -82,7 +82,7 @@ impl TypedRequest for EmptyTrashRequest {
         let properties = Properties::new("empty trash", Need::all_users(self.all_users)).repeatable();
         match self.all_users {
             true => properties.noted(AuditKind::Admin, "empty trash of all users", ""),
-            false => properties.refused_as("empty trash", ""),
+            false => properties.noted(AuditKind::Removal, "empty trash", ""),
         }
     }
 }

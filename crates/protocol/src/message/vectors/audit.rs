@@ -45,6 +45,7 @@ fn the_words_of_the_audit_record_have_their_bytes() {
         "job": AuditKind::Job => AuditKind::Job,
         "ticket": AuditKind::Ticket => AuditKind::Ticket,
         "record": AuditKind::Record => AuditKind::Record,
+        "removal": AuditKind::Removal => AuditKind::Removal,
     });
     compare!(vectors, AuditOutcome {
         "done": AuditOutcome::Done => AuditOutcome::Done,

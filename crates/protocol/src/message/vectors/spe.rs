@@ -36,8 +36,10 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
     let codes = [
         ("SpeRequest.load-source", source.clone()),
         ("SpeRequest.load-pickle", pickle.clone()),
-        ("SpeRequest.load-source-modules", source.with_modules(modules())),
-        ("SpeRequest.load-pickle-modules", pickle.with_modules(modules())),
+        ("SpeRequest.load-source-modules", source.clone().with_modules(modules())),
+        ("SpeRequest.load-pickle-modules", pickle.clone().with_modules(modules())),
+        ("SpeRequest.load-source-environment", source.with_modules(modules()).with_requirements("numpy==2.0\n".into())),
+        ("SpeRequest.load-pickle-environment", pickle.with_requirements("numpy==2.0\n".into())),
     ];
     for (name, code) in codes {
         let requires = vec![("numpy".into(), None), ("astropy".into(), Some("6.1.0".into()))];

@@ -656,6 +656,9 @@ def main():
         if kind == LOAD:
             given = body["parameters"], open_side(body["side"], descriptors)
             try:
+                if body["environment"]:
+                    # Before what the node has, and behind the user's own modules.
+                    sys.path.insert(0, body["environment"])
                 function = load(body, lay_modules(body["modules"], more, os.getcwd()))
             except Refused as refused:
                 link.text(b"deny", 0, str(refused))
