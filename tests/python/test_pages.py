@@ -109,6 +109,8 @@ SCENES = {
         instead={"/opt/sphere": "@TMP/sphere"},
     ),
     "docs/howto/read-from-python.md": Scene(before={"": "sector up --detach"}),
+    "docs/howto/web-page.md": Scene(before={"": "sector up --detach"}),
+    "docs/howto/prometheus.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/disk-fails.md": Scene(before={"": "sector up --detach && echo 1 > a && sector put a /a"}),
     "docs/howto/slow.md": Scene(
         before={
@@ -261,7 +263,13 @@ def pages() -> list[str]:
 # Its cloud loses what its headings say: tests/cluster/operations.rs.
 ELSEWHERE = ["docs/operations.md"]
 # How many blocks of a page are not run, or not wholly.
-NOT_RUN = {"README.md": 6, "docs/python.md": 1, "docs/howto/install.md": 5, "docs/howto/own-environment.md": 2}
+NOT_RUN = {
+    "README.md": 6,
+    "docs/python.md": 1,
+    "docs/howto/install.md": 5,
+    "docs/howto/web-page.md": 2,
+    "docs/howto/own-environment.md": 2,
+}
 
 
 @pytest.fixture

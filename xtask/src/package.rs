@@ -26,6 +26,9 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// The step of the tests. What was built for a release before is what is packed.
 pub(crate) fn check() -> Result<(), String> {
+    let alerts = |name: &str| shell::root().join("packaging/prometheus").join(name);
+    shell::run(command("promtool", &["check", "rules", text(&alerts("alerts.yml"))?]))?;
+    shell::run(command("promtool", &["test", "rules", text(&alerts("alerts_test.yml"))?]))?;
     let package = debian()?;
     let root = folder().join("root");
     remove(&root)?;

@@ -97,6 +97,7 @@ fn install() -> Result<(), String> {
         (NPM, &["nodejs", "npm"]),
         (SYSTEMD, &["systemd"]),
         (CHROMIUM, &["chromium"]),
+        (PROMTOOL, &["prometheus"]),
     ];
     let missing: Vec<_> = missing.iter().filter(|(file, _)| !Path::new(file).exists()).collect();
     if !missing.is_empty() {
@@ -198,6 +199,8 @@ const SLAPD: &str = "/usr/sbin/slapd";
 const LDAP_TOOLS: &str = "/usr/bin/ldapdelete";
 /// The package manager of Node.js.
 const NPM: &str = "/usr/bin/npm";
+/// The tool that reads alert rules.
+const PROMTOOL: &str = "/usr/bin/promtool";
 /// The browser for the web page.
 const CHROMIUM: &str = "/usr/bin/chromium";
 /// The tool that reads units.

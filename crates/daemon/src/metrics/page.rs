@@ -62,6 +62,18 @@ mod tests {
     }
 
     #[test]
+    fn alerts_and_dashboard_use_only_metrics_that_there_are() {
+        let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+        let all: BTreeSet<_> = METRICS.iter().map(|metric| metric.name).collect();
+        for file in ["prometheus/alerts.yml", "prometheus/alerts_test.yml", "grafana/sector.json"] {
+            let text = fs::read_to_string(packaging.join(file)).unwrap();
+            let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+            let named: BTreeSet<_> = words.filter(|word| word.starts_with("sector_")).collect();
+            assert!(!named.is_empty() && named.is_subset(&all), "{file}: {:?}", named.difference(&all));
+        }
+    }
+
+    #[test]
     fn every_metric_has_a_name_of_its_own_and_says_what_it_is() {
         let all: BTreeSet<_> = METRICS.iter().map(|metric| metric.name).collect();
         assert_eq!(all.len(), METRICS.len(), "two have one name");
