@@ -114,12 +114,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 /// behind.
 async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
     let cloud = session::connect(global).await?;
-    let result = if let Command::Run(_) = command {
+    let is_run = matches!(command, Command::Run(_));
+    // Boxed: the frames of all commands together are large, and would lie on the stack several times.
+    let running = Box::pin(run_with(&cloud, command, global));
+    let result = if is_run {
         // It stops in order when interrupted: see `terminal::drive`.
-        run_with(&cloud, command, global).await
+        running.await
     } else {
         tokio::select! {
-            result = run_with(&cloud, command, global) => result,
+            result = running => result,
             signal = interrupted() => Err(signal.failure(clouds::INTERRUPTED)),
         }
     };
