@@ -12,6 +12,7 @@ mod job_args;
 mod limit_args;
 mod load_args;
 mod profile_args;
+mod top_args;
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -38,6 +39,7 @@ pub(crate) use job_args::{Index, JobArguments, JobsArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
 pub(crate) use load_args::Load;
 pub(crate) use profile_args::ProfileCommand;
+pub(crate) use top_args::{Pane, TopArguments};
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
 #[derive(Debug, Parser)]
@@ -95,6 +97,9 @@ pub(crate) enum Command {
     /// How busy the nodes are, or were at any time of the last day
     #[command(after_help = "Example: sector load --ago 10m   (`sector load node-1 --last 1h`: one node over time)")]
     Load(Load),
+    /// Watch nodes, jobs, background work and transfers in the terminal, each second anew; `?` names the keys
+    #[command(after_help = "Example: sector top   (`sector top --once jobs`: one screen as text)")]
+    Top(TopArguments),
     /// All background work of the cloud: how far it is, and what went wrong last
     #[command(after_help = "Example: sector work")]
     Work,
@@ -266,6 +271,11 @@ impl Command {
                 | Self::Gateway(_)
         )
     }
+
+    /// Whether the command has the whole screen, over which no log may be written.
+    pub(crate) fn has_screen(&self) -> bool {
+        matches!(self, Self::Top(top) if !top.once)
+    }
 }
 
 #[cfg(test)]
@@ -295,7 +305,7 @@ mod tests {
             "cloud",
             "Start, stop and watch a cloud",
             &[
-                "up", "down", "demo", "web", "security", "master", "gateway", "nodes", "health", "load", "work",
+                "up", "down", "demo", "web", "security", "master", "gateway", "nodes", "health", "load", "top", "work",
                 "metrics", "doctor",
             ],
         ),

@@ -35,6 +35,7 @@ mod remove;
 mod segments;
 mod sessions;
 mod sync;
+mod top;
 mod topology;
 mod transfer;
 mod transfer_limit;
@@ -44,9 +45,6 @@ mod versions;
 mod web;
 mod work;
 
-use client::Client;
-use terminal::{failure::Failure, interrupted, session};
-
 use crate::{
     arguments::{
         Arguments, Command, Global, MasterCommand, MasterRole, Node, NodeVerb, SecurityCommand, SecurityRole,
@@ -54,6 +52,8 @@ use crate::{
     },
     cloud, demo,
 };
+use client::Client;
+use terminal::{failure::Failure, interrupted, session};
 
 /// Runs the command.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -106,7 +106,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         },
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
         Command::Driver => driver::run().await,
-        other => with_client(other, global).await,
+        other => {
+            if let Command::Top(asked) = &other {
+                top::check(asked, global)?;
+            }
+            with_client(other, global).await
+        }
     }
 }
 
@@ -139,6 +144,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Health => nodes::health(cloud, global).await,
         Command::Metrics(asked) => metrics::run(cloud, &asked, global).await,
         Command::Load(asked) => load::run(cloud, asked, global).await,
+        Command::Top(asked) => Box::pin(top::run(cloud, asked)).await,
         Command::Web(asked) => web::run(cloud, &asked, global).await,
         Command::Work => work::run(cloud, global).await,
         Command::Put(put) => files::put(&transfer_limit::throttled(cloud, &put.transfer_limit)?, put, global).await,
