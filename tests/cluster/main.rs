@@ -44,6 +44,7 @@ mod starting;
 mod sync;
 mod testbed;
 mod testbed_faults;
+mod top;
 mod unauthenticated;
 mod uploads;
 mod web;

@@ -36,6 +36,10 @@ fn main() -> ExitCode {
     if let Command::Application(words) = &arguments.command {
         return application::become_program(words, &arguments.global);
     }
-    let level = if arguments.command.is_server() { LevelFilter::INFO } else { LevelFilter::WARN };
+    let level = match &arguments.command {
+        command if command.is_server() => LevelFilter::INFO,
+        command if command.has_screen() => LevelFilter::OFF,
+        _ => LevelFilter::WARN,
+    };
     terminal::run(&arguments.global.clone(), level, command::run(arguments))
 }

@@ -13,6 +13,7 @@ mod limit_args;
 mod links_args;
 mod load_args;
 mod profile_args;
+mod top_args;
 mod wait_args;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -41,6 +42,7 @@ pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
 pub(crate) use links_args::Links;
 pub(crate) use load_args::Load;
 pub(crate) use profile_args::ProfileCommand;
+pub(crate) use top_args::{Pane, TopArguments};
 pub(crate) use wait_args::WaitArguments;
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
@@ -102,6 +104,9 @@ pub(crate) enum Command {
     /// What goes over the links between sites, or went at any time of the last day
     #[command(after_help = "Example: sector links --ago 10m   (`sector links uic jhu --last 1h`: one link over time)")]
     Links(Links),
+    /// Watch nodes, jobs, background work and transfers in the terminal, each second anew; `?` names the keys
+    #[command(after_help = "Example: sector top   (`sector top --once jobs`: one screen as text)")]
+    Top(TopArguments),
     /// All background work of the cloud: how far it is, and what went wrong last
     #[command(after_help = "Example: sector work")]
     Work,
@@ -273,6 +278,11 @@ impl Command {
                 | Self::Gateway(_)
         )
     }
+
+    /// Whether the command has the whole screen, over which no log may be written.
+    pub(crate) fn has_screen(&self) -> bool {
+        matches!(self, Self::Top(top) if !top.once)
+    }
 }
 
 #[cfg(test)]
@@ -303,7 +313,7 @@ mod tests {
             "Start, stop and watch a cloud",
             &[
                 "up", "down", "demo", "web", "security", "master", "gateway", "nodes", "health", "load", "links",
-                "work", "metrics", "doctor",
+                "top", "work", "metrics", "doctor",
             ],
         ),
         ("nodes", "Nodes and sites", &["node", "rebalance", "topology"]),

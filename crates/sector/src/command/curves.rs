@@ -10,13 +10,13 @@ pub(super) fn curve_row(name: &str, values: &[Option<u64>], in_unit: impl Fn(u64
     let text = |value: Option<u64>| value.map_or_else(|| "-".into(), &in_unit);
     let mean = known.iter().sum::<u64>().checked_div(known.len() as u64);
     let (newest, most) = (values.last().copied().flatten(), known.iter().max().copied());
-    vec![name.into(), text(newest), text(mean), text(most), curve(values)]
+    vec![name.into(), text(newest), text(mean), text(most), curve(values, CURVE_CHARACTERS)]
 }
 
-/// The values as a curve of [`CURVE_CHARACTERS`] at most; several that share a character show the largest.
-fn curve(values: &[Option<u64>]) -> String {
+/// The values as a curve of so many characters at most; several that share a character show the largest.
+pub(super) fn curve(values: &[Option<u64>], characters: usize) -> String {
     let most = values.iter().flatten().max().copied().unwrap_or(0).max(1);
-    let share = values.len().div_ceil(CURVE_CHARACTERS).max(1);
+    let share = values.len().div_ceil(characters.max(1)).max(1);
     let character = |values: &[Option<u64>]| match values.iter().flatten().max() {
         None => ' ',
         Some(value) => {
@@ -38,11 +38,11 @@ mod tests {
 
     #[test]
     fn a_curve_keeps_its_peaks_and_its_gaps() {
-        assert_eq!(curve(&[Some(0), Some(7), None, Some(14)]), "▁▅ █");
-        assert_eq!(curve(&[]), "");
+        assert_eq!(curve(&[Some(0), Some(7), None, Some(14)], CURVE_CHARACTERS), "▁▅ █");
+        assert_eq!(curve(&[], CURVE_CHARACTERS), "");
         let mut long = vec![Some(0); 1_000];
         long[500] = Some(9);
-        let curve = curve(&long);
+        let curve = curve(&long, CURVE_CHARACTERS);
         assert!(curve.chars().count() <= CURVE_CHARACTERS);
         assert_eq!(curve.chars().filter(|it| *it == '█').count(), 1);
     }

@@ -48,7 +48,7 @@ fn shown(sample: &LoadSample, metric: LoadMetric) -> String {
 }
 
 /// A value for people.
-fn in_unit(unit: LoadUnit, value: u64) -> String {
+pub(super) fn in_unit(unit: LoadUnit, value: u64) -> String {
     match unit {
         LoadUnit::Thousandths => format!("{:.0} %", value as f64 / 10.0),
         LoadUnit::Hundredths => format!("{:.1}", value as f64 / 100.0),

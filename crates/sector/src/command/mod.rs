@@ -37,6 +37,7 @@ mod remove;
 mod segments;
 mod sessions;
 mod sync;
+mod top;
 mod topology;
 mod transfer;
 mod transfer_limit;
@@ -47,9 +48,6 @@ mod waiting;
 mod web;
 mod work;
 
-use client::Client;
-use terminal::{failure::Failure, interrupted, session};
-
 use crate::{
     arguments::{
         Arguments, Command, Global, MasterCommand, MasterRole, Node, NodeVerb, SecurityCommand, SecurityRole,
@@ -57,6 +55,8 @@ use crate::{
     },
     cloud, demo,
 };
+use client::Client;
+use terminal::{failure::Failure, interrupted, session};
 
 /// Runs the command.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -109,7 +109,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         },
         Command::Spe => Err(Failure::usage("`sector spe` is started by nodes only")),
         Command::Driver => driver::run().await,
-        other => with_client(other, global).await,
+        other => {
+            if let Command::Top(asked) = &other {
+                top::check(asked, global)?;
+            }
+            with_client(other, global).await
+        }
     }
 }
 
@@ -117,12 +122,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 /// behind.
 async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
     let cloud = session::connect(global).await?;
-    let result = if let Command::Run(_) = command {
+    let is_run = matches!(command, Command::Run(_));
+    // Boxed: the frames of all commands together are large, and would lie on the stack several times.
+    let running = Box::pin(run_with(&cloud, command, global));
+    let result = if is_run {
         // It stops in order when interrupted: see `terminal::drive`.
-        run_with(&cloud, command, global).await
+        running.await
     } else {
         tokio::select! {
-            result = run_with(&cloud, command, global) => result,
+            result = running => result,
             signal = interrupted() => Err(signal.failure(clouds::INTERRUPTED)),
         }
     };
@@ -139,6 +147,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Health => nodes::health(cloud, global).await,
         Command::Metrics(asked) => metrics::run(cloud, &asked, global).await,
         Command::Load(asked) => load::run(cloud, asked, global).await,
+        Command::Top(asked) => Box::pin(top::run(cloud, asked)).await,
         Command::Web(asked) => web::run(cloud, &asked, global).await,
         Command::Links(asked) => links::run(cloud, asked, global).await,
         Command::Work => work::run(cloud, global).await,

@@ -1,15 +1,11 @@
 //! `nodes` and `health`: the state of the cloud. They never change anything.
 
 use client::{
-    Client, NodeStatus,
+    Client,
     admin::room::{SharedDisk, local_device, total},
-    views::{DiskView, HealthView, MarksView, NodeView, rfc3339},
+    views::{DiskView, HealthView, LinkUseView, MarksView, NodeView, rfc3339},
 };
-use protocol::{
-    Reason, Status,
-    message::{admission::MachineStatus, node_master::LinkUse},
-    rate,
-};
+use protocol::{Reason, Status, message::admission::MachineStatus, rate};
 use serde::Serialize;
 use terminal::{failure::Failure, show};
 
@@ -18,26 +14,18 @@ use crate::arguments::Global;
 /// `sector nodes`.
 pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let nodes = cloud.nodes().await?;
-    let held: Vec<_> = nodes.iter().flat_map(|node| node.links.iter().filter_map(|link| held(node, link))).collect();
     let (_, shared) = total(&nodes, local_device);
     let views: Vec<_> = nodes.into_iter().map(NodeView::from).collect();
     if global.json {
         return show::json(&views);
     }
+    let held: Vec<_> =
+        views.iter().flat_map(|node| node.links.iter().filter_map(|link| held(&node.id, link))).collect();
     let rows: Vec<_> = views
         .into_iter()
         .map(|view| {
             let (used, free) = (show::size(view.used_bytes), show::size(view.free_bytes));
-            let mut state = view.state.to_owned();
-            if view.standing != "active" {
-                state = format!("{state}, {}", view.standing);
-            }
-            if view.full {
-                state.push_str(", full");
-            } else if view.nearly_full {
-                state.push_str(", nearly full");
-            }
-            state.push_str(&marks_in_words(&view.marks));
+            let state = state_in_words(&view);
             let fill = format!("{:.1} %", view.fill_percent);
             let disks = disks_in_words(&view.disks);
             vec![view.id, view.site, view.rack, state, used, free, fill, disks, view.address, view.data]
@@ -52,14 +40,27 @@ pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure
     Ok(())
 }
 
+/// The state of a node for people: whether it is up, being emptied, full, and how jobs fared there.
+pub(super) fn state_in_words(node: &NodeView) -> String {
+    let mut state = node.state.to_owned();
+    if node.standing != "active" {
+        state = format!("{state}, {}", node.standing);
+    }
+    if node.full {
+        state.push_str(", full");
+    } else if node.nearly_full {
+        state.push_str(", nearly full");
+    }
+    state + &marks_in_words(&node.marks)
+}
+
 /// A message if a limit slows a node's transfers with a site.
-fn held(node: &NodeStatus, link: &LinkUse) -> Option<String> {
-    let rate = link.rate_bytes_per_second.filter(|_| link.waiting > 0)?;
+pub(super) fn held(node: &str, link: &LinkUseView) -> Option<String> {
+    let rate = link.limit_bytes_per_second.filter(|_| link.waiting > 0)?;
     Some(format!(
-        "{} with {}: {} transfers are held to {} together, its share of the limit between the sites (`sector topology show`)",
-        node.node,
+        "{node} with {}: {} transfers are held to {} together, its share of the limit between the sites (`sector topology show`)",
         link.site,
-        link.conversations,
+        link.transfers,
         rate::Shown(rate)
     ))
 }
@@ -88,13 +89,19 @@ pub(crate) async fn health(cloud: &Client, global: &Global) -> Result<(), Failur
     let status = health.status;
     if global.json {
         show::json(&health)?;
-    } else if status == "ok" {
-        show::line("ok: every file has its copies and every node is up");
     } else {
-        let told = format!("{status}: {}", health.reasons.join("; "));
+        let told = health_in_words(&health);
         show::line(if health.insecure_sites.is_empty() { told } else { show::red(&told) });
     }
     if status == "ok" { Ok(()) } else { Err(Failure::new(Reason::Failed, "")) }
+}
+
+/// The health of the cloud for people.
+pub(super) fn health_in_words(health: &HealthView) -> String {
+    match health.status {
+        "ok" => "ok: every file has its copies and every node is up".into(),
+        status => format!("{status}: {}", health.reasons.join("; ")),
+    }
 }
 
 /// Marks for people; empty if there is none.
@@ -139,7 +146,7 @@ impl From<&MachineStatus> for CertificateView {
 }
 
 /// `4`, or `3 of 4 ok`.
-fn disks_in_words(disks: &[DiskView]) -> String {
+pub(super) fn disks_in_words(disks: &[DiskView]) -> String {
     let ok = disks.iter().filter(|disk| disk.state == "ok").count();
     if ok == disks.len() { ok.to_string() } else { format!("{ok} of {} ok", disks.len()) }
 }

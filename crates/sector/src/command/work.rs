@@ -26,7 +26,7 @@ pub(crate) async fn run(cloud: &Client, global: &Global) -> Result<(), Failure> 
 }
 
 /// How far it is, for people.
-fn progress(item: &WorkItem) -> String {
+pub(super) fn progress(item: &WorkItem) -> String {
     let unit = item.kind.unit();
     let amount = |count: u64| if unit == "bytes" { show::size(count) } else { count.to_string() };
     let noun = if unit == "bytes" { String::new() } else { format!(" {unit}") };
@@ -38,7 +38,7 @@ fn progress(item: &WorkItem) -> String {
     }
 }
 
-fn or_dash(text: Option<String>) -> String {
+pub(super) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".into())
 }
 
