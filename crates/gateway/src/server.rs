@@ -75,7 +75,7 @@ impl GatewayServer {
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let cloud = Cloud::open(cloud, Vec::new()).await?;
-        let web = web::Web::new(cloud, public, acceptor.is_some(), settings.sessions_max as usize);
+        let web = web::Web::new(cloud, public, address.port(), acceptor.is_some(), settings.sessions_max as usize);
         Ok(Self { listener, address, acceptor, connections_max: settings.connections_max as usize, web })
     }
 

@@ -71,7 +71,7 @@ pub(crate) fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), A
 }
 
 fn by_cookie(web: &Web, headers: &HeaderMap) -> Option<Arc<WebSession>> {
-    let secret = cookie_in(headers, web.is_tls())?;
+    let secret = cookie_in(headers, web.cookie_name())?;
     web.sessions().get(&SessionKey::of_cookie(secret))
 }
 

@@ -124,7 +124,7 @@ pub(crate) async fn browser_outcome(State(web): State<Web>, headers: HeaderMap, 
 /// `POST /logout`.
 pub(crate) async fn logout(State(web): State<Web>, headers: HeaderMap) -> Answer {
     end_current(&web, &headers).await;
-    Ok(with_cookie(done()?, &cookie("", web.is_tls())))
+    Ok(with_cookie(done()?, &cookie(web.cookie_name(), "")))
 }
 
 /// Begins a session with a cookie of its own, whatever cookie the browser brought: a secret that someone else has put
@@ -135,12 +135,12 @@ async fn begin(web: &Web, headers: &HeaderMap, profile: Profile) -> Answer {
     end_current(web, headers).await;
     let secret = new_secret();
     web.sessions().add(SessionKey::of_cookie(&secret), WebSession::of_login(client, profile.session))?;
-    Ok(with_cookie(document(&view)?, &cookie(&secret, web.is_tls())))
+    Ok(with_cookie(document(&view)?, &cookie(web.cookie_name(), &secret)))
 }
 
 /// Ends the session of the browser's cookie, also at the security server if it was begun with a password.
 async fn end_current(web: &Web, headers: &HeaderMap) {
-    let Some(secret) = cookie_in(headers, web.is_tls()) else { return };
+    let Some(secret) = cookie_in(headers, web.cookie_name()) else { return };
     let Some(session) = web.sessions().remove(&SessionKey::of_cookie(secret)) else { return };
     if let Some(login) = session.login()
         && let Err(error) = session.client().revoke_session(login).await

@@ -212,10 +212,9 @@ pub(crate) fn description() -> Value {
         "openapi": "3.1.0",
         "info": {"title": "Sector", "version": env!("CARGO_PKG_VERSION")},
         "servers": [{"url": BASE}],
-        "security": [{"token": []}, {"cookie": []}],
+        "security": [{"token": []}],
         "components": {"securitySchemes": {
             "token": {"type": "http", "scheme": "basic"},
-            "cookie": {"type": "apiKey", "in": "cookie", "name": "sector_session"},
         }},
         "paths": paths,
     })

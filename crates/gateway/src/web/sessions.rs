@@ -1,5 +1,6 @@
 //! The sessions of people and programs with this gateway. Each holds one session with the cloud. A secret is kept as its
-//! digest alone, so that a copy of this memory's table would log nobody in. It never keeps a session that nobody uses.
+//! digest alone, so that a copy of this memory's table would log nobody in. A session that nobody uses
+//! gives way to the next one. This file never knows what a session may do.
 
 use std::{
     collections::HashMap,
@@ -145,23 +146,27 @@ pub(crate) fn end(session: Arc<WebSession>) {
 }
 
 /// The secret of the session in a request's cookies.
-pub(crate) fn cookie_in(headers: &HeaderMap, is_tls: bool) -> Option<&str> {
+pub(crate) fn cookie_in<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == cookie_name(is_tls)).map(|(_, secret)| secret)
+    pairs.find(|(found, _)| *found == name).map(|(_, secret)| secret)
 }
 
 /// The cookie of a new session; an empty secret removes it.
-pub(crate) fn cookie(secret: &str, is_tls: bool) -> String {
+pub(crate) fn cookie(name: &str, secret: &str) -> String {
     let life = if secret.is_empty() { 0 } else { LOGIN_IDLE_MAX.as_secs() };
-    let secure = if is_tls { "; Secure" } else { "" };
-    format!("{}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={life}{secure}", cookie_name(is_tls))
+    let secure = if name.starts_with(HOST_ONLY) { "; Secure" } else { "" };
+    format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={life}{secure}")
 }
 
-/// With TLS, a name that browsers take from this very host alone.
-fn cookie_name(is_tls: bool) -> &'static str {
-    if is_tls { "__Host-sector_session" } else { "sector_session" }
+/// The cookie's name at a gateway with this port. Browsers do not tell a host's ports apart: two clouds of one machine
+/// would log each other out. With TLS, browsers take it from this very host alone.
+pub(crate) fn cookie_name(port: u16, is_tls: bool) -> String {
+    format!("{}sector_session_{port}", if is_tls { HOST_ONLY } else { "" })
 }
+
+/// Begins the name of a cookie that only this host may set, and only with TLS.
+const HOST_ONLY: &str = "__Host-";
 
 /// As long as a login session at the security server.
 const LOGIN_IDLE_MAX: Duration = Duration::from_secs(12 * 3_600);
@@ -177,12 +182,14 @@ mod tests {
     #[test]
     fn the_cookie_is_found_among_others_and_only_under_its_own_name() {
         let mut headers = HeaderMap::new();
-        headers.append(header::COOKIE, "a=b; sector_session=secret; c=d".parse().unwrap());
-        assert_eq!(cookie_in(&headers, false), Some("secret"));
-        assert_eq!(cookie_in(&headers, true), None, "a cookie without TLS is none with it");
-        assert!(cookie("x", true).starts_with("__Host-sector_session=x; Path=/; HttpOnly; SameSite=Strict"));
-        assert!(cookie("x", true).ends_with("; Secure"));
-        assert!(cookie("", false).contains("Max-Age=0"));
+        headers.append(header::COOKIE, "a=b; sector_session_7080=secret; c=d".parse().unwrap());
+        assert_eq!(cookie_in(&headers, &cookie_name(7080, false)), Some("secret"));
+        assert_eq!(cookie_in(&headers, &cookie_name(7080, true)), None, "a cookie without TLS is none with it");
+        assert_eq!(cookie_in(&headers, &cookie_name(7081, false)), None, "another cloud of this machine");
+        let with_tls = cookie(&cookie_name(443, true), "x");
+        assert!(with_tls.starts_with("__Host-sector_session_443=x; Path=/; HttpOnly; SameSite=Strict"), "{with_tls}");
+        assert!(with_tls.ends_with("; Secure"), "{with_tls}");
+        assert!(cookie(&cookie_name(7080, false), "").contains("Max-Age=0"));
     }
 
     #[test]

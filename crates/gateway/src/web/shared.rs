@@ -7,7 +7,11 @@ use std::{
 
 use client::{Client, ClientError, Cloud, LoginTarget, Profile};
 
-use super::{overviews::Overviews, pending_logins::PendingLogins, sessions::Sessions};
+use super::{
+    overviews::Overviews,
+    pending_logins::PendingLogins,
+    sessions::{Sessions, cookie_name},
+};
 
 /// What all requests share. Clones are the same.
 #[derive(Clone)]
@@ -21,18 +25,21 @@ struct Inner {
     public: Option<Profile>,
     public_session: tokio::sync::Mutex<Option<Client>>,
     is_tls: bool,
+    /// The name of the cookie that browsers bring.
+    cookie_name: String,
     sessions: Sessions,
     logins: Mutex<PendingLogins>,
     overviews: Overviews,
 }
 
 impl Web {
-    pub(crate) fn new(cloud: Cloud, public: Option<Profile>, is_tls: bool, sessions_max: usize) -> Self {
+    pub(crate) fn new(cloud: Cloud, public: Option<Profile>, port: u16, is_tls: bool, sessions_max: usize) -> Self {
         let inner = Inner {
             cloud,
             public,
             public_session: tokio::sync::Mutex::default(),
             is_tls,
+            cookie_name: cookie_name(port, is_tls),
             sessions: Sessions::new(sessions_max),
             logins: Mutex::default(),
             overviews: Overviews::default(),
@@ -68,6 +75,10 @@ impl Web {
 
     pub(super) fn is_tls(&self) -> bool {
         self.inner.is_tls
+    }
+
+    pub(super) fn cookie_name(&self) -> &str {
+        &self.inner.cookie_name
     }
 
     pub(super) fn logins(&self) -> std::sync::MutexGuard<'_, PendingLogins> {

@@ -12,7 +12,11 @@ pub(crate) mod role;
 mod role_settings;
 mod running_cloud;
 
-use std::{ffi::OsString, path::Path};
+use std::{
+    ffi::OsString,
+    io::{self, IsTerminal},
+    path::Path,
+};
 
 use client::{Client, NodeState, Profile};
 use daemon::{ready, shutdown::Signals};
@@ -189,8 +193,13 @@ async fn serve(
             file.display(),
             layout.folder.display()
         );
-        if let Ok(page) = &page {
-            terminal::say!("web page {}   (once, within 15 minutes; then `sector web`)", page.login_link());
+        // Only a person sees the link: whoever may read a log would be the administrator.
+        match &page {
+            Ok(page) if io::stderr().is_terminal() => {
+                terminal::say!("web page {}   (once, within 15 minutes; then `sector web`)", page.login_link());
+            }
+            Ok(page) => terminal::say!("web page {}   (`sector web` prints a link that logs you in)", page.url()),
+            Err(()) => {}
         }
     }
     let result = tokio::select! {
