@@ -136,8 +136,6 @@ impl Drop for Gateway {
 #[test]
 fn a_link_logs_in_once_and_a_session_ends_with_its_logout() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
-    let log = std::fs::read_to_string(cloud.home.join("sector.log")).unwrap();
-    assert!(log.contains("web page http://") && !log.contains("/login/"), "a log lets nobody in: {log}");
     let link = cloud.ok(&["web"]).trim().to_owned();
     let (page, code) = link.split_once("/#/login/").expect("a link with a code that no server is sent");
     let mut visitor = Visitor::at(page);
@@ -170,6 +168,10 @@ fn a_link_logs_in_once_and_a_session_ends_with_its_logout() {
     assert_eq!(said.status, 200);
     assert!(said.header("content-security-policy").starts_with("default-src 'none'"));
     assert_eq!((said.header("x-frame-options"), said.header("x-content-type-options")), ("DENY", "nosniff"));
+    // Its log is whole once it has ended.
+    cloud.down();
+    let log = std::fs::read_to_string(cloud.home.join("sector.log")).unwrap();
+    assert!(log.contains("web page http://") && !log.contains("/login/"), "a log lets nobody in: {log}");
 }
 
 fn said_by(visitor: &Visitor, request: ureq::http::Request<&str>) -> Said {

@@ -21,6 +21,7 @@ mod routes;
 mod secret;
 mod sessions;
 mod shared;
+mod short_bodies;
 mod unfinished_uploads;
 mod uploads;
 
@@ -32,6 +33,7 @@ pub(crate) use shared::Web;
 pub(crate) fn router(web: Web) -> Router {
     let api = routes::all().into_iter().fold(Router::new(), |router, route| router.route(&route.path(), route.handler));
     api.fallback(page::serve)
+        .layer(axum::middleware::from_fn(short_bodies::read_first))
         .layer(axum::middleware::from_fn_with_state(web.clone(), headers::around))
         .layer(axum::extract::DefaultBodyLimit::disable())
         .with_state(web)
