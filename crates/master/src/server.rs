@@ -20,6 +20,7 @@ use net::{
     clock::Clock,
     datagram::DatagramSocket,
     identity::{Credentials, TicketSigner, TlsIdentity, random},
+    message_port,
     messenger::{Answer, Delivered, Messenger, MessengerEvent, SessionKeys, SessionRole, StatelessResetKey},
     transfer::{Listener, TcpCarrier},
 };
@@ -56,7 +57,7 @@ use crate::{
 };
 use metrics::RequestCounts;
 pub(crate) use starting::read_rows;
-use starting::{listen, load_rows, open_journal, serve_backups};
+use starting::{load_rows, open_journal, serve_backups};
 
 /// A master that has its port and its names, and serves once it [runs](Self::run).
 pub struct MasterServer {
@@ -137,7 +138,9 @@ impl MasterServer {
             Ok::<_, MasterError>((journal, master, file))
         };
         let (journal, master, topology) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
-        let (listener, socket) = listen(settings.listen, &identity).await?;
+        let (listener, socket) = message_port::listen(settings.listen, &identity)
+            .await
+            .map_err(|source| MasterError::Listen { address: settings.listen, source })?;
         let security = Arc::new(SecurityClient::new(TcpCarrier::new(identity.clone()), settings.security.clone()));
         let background = TaskGroup::new();
         let renewal = CertificateRenewal {

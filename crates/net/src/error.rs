@@ -2,7 +2,7 @@
 //!
 //! It never decides whether to try again; it only says, by [`NetError::class`], what kind of failure it was.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use protocol::{Reason, Refusal, SessionId, status::ErrorClass, wire::codec::CodecError};
 use thiserror::Error;
@@ -137,6 +137,16 @@ pub enum NetError {
         /// What was wrong with it.
         why: String,
     },
+    /// A file with a key could not be read or written.
+    #[error("cannot {operation} {}: {source}", .file.display())]
+    File {
+        /// "read the group's key from", …
+        operation: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A socket could not be set up or asked.
     #[error("cannot {operation}: {source}")]
     Socket {
@@ -174,6 +184,7 @@ impl NetError {
             | Self::Malformed { .. }
             | Self::TooLong { .. }
             | Self::Certificate { .. }
+            | Self::File { .. }
             | Self::Socket { .. } => ErrorClass::Refuse,
         }
     }
@@ -194,9 +205,11 @@ impl NetError {
             Self::Handshake { .. } => Reason::NotAuthenticated,
             Self::Corrupt { .. } => Reason::Corrupt,
             Self::TooLong { .. } => Reason::Invalid,
-            Self::Bind { .. } | Self::Malformed { .. } | Self::Certificate { .. } | Self::Socket { .. } => {
-                Reason::Failed
-            }
+            Self::Bind { .. }
+            | Self::Malformed { .. }
+            | Self::Certificate { .. }
+            | Self::File { .. }
+            | Self::Socket { .. } => Reason::Failed,
         };
         Refusal::new(reason, self.to_string())
     }

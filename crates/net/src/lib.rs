@@ -10,6 +10,7 @@ pub mod error;
 pub mod identity;
 pub mod local;
 pub mod memory_network;
+pub mod message_port;
 pub mod messenger;
 pub mod rate_limiter;
 pub mod transfer;

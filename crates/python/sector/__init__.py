@@ -9,7 +9,7 @@
         for entry in cloud.ls("/text"):
             print(entry.path, entry.size_bytes)
 
-`sector.aio` is the same for `asyncio`. By fsspec, `sector://` paths work in pandas, pyarrow, DuckDB, Polars and Dask.
+`sector.aio` is the same for `asyncio`, and `sector.gmp` sends messages between services of your own. By fsspec, `sector://` paths work in pandas, pyarrow, DuckDB, Polars and Dask.
 Errors are Python's own (`FileNotFoundError`, `PermissionError` …), and `UnavailableError`, `BusyError`, `CorruptError`.
 """
 
@@ -25,16 +25,16 @@ from sector.management import Acl, CheckedCopy, FileVersion, Link, Policies, Pol
 from sector.trial import Tested, test
 
 if TYPE_CHECKING:
-    from sector import aio, filesystem
+    from sector import aio, filesystem, gmp
 
     __version__: str
 else:
 
     def __getattr__(name):
-        """What only some need is looked for when it is named: the version, `sector.aio`, `sector.filesystem`."""
+        """What only some need is looked for when it is named: the version, `sector.aio`, `sector.gmp` …."""
         if name == "__version__":
             return importlib.metadata.version("sector-sphere")
-        if name in ("aio", "filesystem"):
+        if name in ("aio", "filesystem", "gmp"):
             return importlib.import_module(f"sector.{name}")
         raise AttributeError(f"module 'sector' has no attribute {name!r}")
 
@@ -71,6 +71,7 @@ __all__ = [
     "aio",
     "connect",
     "filesystem",
+    "gmp",
     "test",
     "up",
 ]

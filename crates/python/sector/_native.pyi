@@ -99,6 +99,33 @@ class Writer:
     def discard(self, awaited: bool) -> Any: ...
 
 @final
+class GmpInstance:
+    def __new__(cls, group_file: str | PathLike[str], address: str) -> GmpInstance: ...
+    @property
+    def address(self) -> str: ...
+    def request(self, to: str, body: bytes, seconds: float) -> bytes: ...
+    def request_each(self, to: list[str], body: bytes, seconds: float) -> list[tuple[str, bytes | Exception]]: ...
+    def notify(self, to: str, body: bytes, seconds: float) -> None: ...
+    def receive(self, seconds: float | None) -> GmpMessage | None: ...
+    def close(self) -> None: ...
+
+@final
+class GmpMessage:
+    """What another instance sent."""
+
+    @property
+    def body(self) -> bytes:
+        """Its bytes, until it is answered."""
+    @property
+    def sender(self) -> str:
+        """Where its sender listens; it can be asked there."""
+    @property
+    def is_request(self) -> bool:
+        """Whether its sender waits for a reply."""
+    def reply(self, body: bytes) -> None:
+        """Answers a request, once; of a notice, nobody hears it."""
+
+@final
 class StageStatus:
     """One stage of a job."""
 
@@ -289,3 +316,6 @@ def links(session: Session, seconds_ago: int) -> list[LinkRow]: ...
 def restore(session: Session, path: str, to: str | None) -> Entry: ...
 def empty_trash(session: Session, all_users: bool) -> None: ...
 def check(session: Session, path: str) -> list[tuple[str | None, str, str]]: ...
+
+def make_group(file: str | PathLike[str], name: str) -> None:
+    """Makes a group's key in a new file that only you can read. Its name is for people."""

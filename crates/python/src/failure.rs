@@ -1,7 +1,7 @@
 //! Converts errors to Python's own: `FileNotFoundError` and its like, each with the cloud's message. Serves every
 //! call. The cloud is never asked what an error meant: its reason says it.
 
-use client::{ClientError, Reason};
+use client::{ClientError, Reason, Refusal};
 use pyo3::{
     PyErr, Python, create_exception,
     exceptions::{
@@ -49,6 +49,8 @@ pub(crate) enum Failure {
         /// The others, a line each.
         others: Vec<String>,
     },
+    /// A message of one's own did not go.
+    Message(Refusal),
     /// What was opened can no longer be used, and why.
     Closed(String),
 }
@@ -59,11 +61,18 @@ impl From<ClientError> for Failure {
     }
 }
 
+impl From<gmp::NetError> for Failure {
+    fn from(error: gmp::NetError) -> Self {
+        Self::Message(error.refusal())
+    }
+}
+
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Client(error) => error_of(error.reason(), message_of(&error)),
             Failure::Several { first, others } => with_notes(error_of(first.reason(), message_of(&first)), &others),
+            Failure::Message(refusal) => error_of(refusal.reason, refusal.message),
             Failure::Closed(message) => PyValueError::new_err(message),
         }
     }

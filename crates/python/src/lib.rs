@@ -7,6 +7,7 @@
 // (bytes), and `job.rs` (Sphere).
 mod entry;
 mod failure;
+mod gmp;
 mod job;
 mod job_status;
 mod management;
@@ -22,6 +23,7 @@ mod native {
     use super::{
         entry::{Copy, Entry},
         failure::{BusyError, CorruptError, JobError, UnavailableError},
+        gmp::{GmpInstance, GmpMessage, make_group},
         job::Job,
         job_status::{JobStatus, StageStatus},
         management::{

@@ -1,14 +1,9 @@
 //! What a master needs at its start: its port, its journal, the rows in it, and the socket for backups. It never serves
 //! a request.
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
-use net::{
-    backup_socket::BackupSocket,
-    datagram::{DatagramSocket, bind_udp},
-    identity::TlsIdentity,
-    transfer::Listener,
-};
+use net::backup_socket::BackupSocket;
 use store::Journal;
 
 use super::JOURNAL_FILE;
@@ -21,27 +16,6 @@ pub(super) async fn serve_backups(folder: PathBuf, journal: Arc<Journal>) {
             door.serve(Arc::new(move |out| journal.export(out).map(drop).map_err(io::Error::other))).await;
         }
         Err(error) => tracing::warn!(%error, "backups can be taken only while this master is stopped"),
-    }
-}
-
-/// Opens TCP and UDP on one port number.
-pub(super) async fn listen(
-    address: SocketAddr,
-    identity: &TlsIdentity,
-) -> Result<(Listener, Arc<dyn DatagramSocket>), MasterError> {
-    let mut attempt = 1;
-    loop {
-        let failed = |source| MasterError::Listen { address, source };
-        let listener = Listener::bind(address, identity.clone()).await.map_err(failed)?;
-        match bind_udp(listener.address()).await {
-            Ok(socket) => return Ok((listener, socket)),
-            // Any free TCP port may be taken in UDP; another one will do then.
-            Err(error) if address.port() == 0 && attempt < LISTEN_ATTEMPTS_MAX => {
-                tracing::debug!(%error, "trying another port");
-                attempt += 1;
-            }
-            Err(source) => return Err(MasterError::Listen { address: listener.address(), source }),
-        }
     }
 }
 
@@ -77,6 +51,3 @@ pub(crate) fn read_rows(
     }
     Ok(())
 }
-
-/// Ports tried if any will do.
-const LISTEN_ATTEMPTS_MAX: u32 = 16;

@@ -182,10 +182,13 @@ impl Messenger {
         }
     }
 
-    /// Sends a message that expects no reply, in class [`Ordinary`](Class::Ordinary). GMP has them and peers may send
-    /// them, but no role does.
-    #[cfg(test)]
-    pub(crate) fn notify(&self, session: SessionId, body: Vec<u8>) -> Result<(), NetError> {
+    /// Sends a message that expects no reply, in class [`Ordinary`](Class::Ordinary). No role of Sector does, but
+    /// services of one's own may.
+    ///
+    /// # Errors
+    /// [`NetError::SessionLost`] if there is no such session, [`NetError::QueueFull`] if too much waits in it,
+    /// [`NetError::TooLong`] if the message is too long.
+    pub fn notify(&self, session: SessionId, body: Vec<u8>) -> Result<(), NetError> {
         let said = self.shared.lock().send(session, Class::Ordinary, Message { kind: MessageKind::Notice, body })?;
         self.shared.finish_send(said);
         Ok(())
