@@ -8,8 +8,8 @@ use std::{fs, fs::File, path::Path, thread};
 
 use memmap2::Mmap;
 
-/// Counts the visitors of each site in `input` and those that were flagged afterwards, and writes them to `output` as
-/// `sector oct malstone` does, without the first line: over the whole year, or by week.
+/// Counts the visitors of each site in `input` and those that were flagged afterwards, over the whole year or by week.
+/// Writes them to `output` as `sector oct malstone` does, without the first line.
 pub(crate) fn count_file(input: &Path, output: &Path, by_week: bool) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("reference pass over {}: {error}", input.display());
     let file = File::open(input).map_err(failed)?;

@@ -49,7 +49,7 @@ fn emit_totals(input: &Input<'_>, writer: &mut PartialWriter, output: &mut Outpu
     Ok(())
 }
 
-/// Counts by week. The weeks of a site's visitors are put together first: a table of all sites and weeks would not fit
+/// Counts by week. The weeks of a site's visitors are put together first. A table of all sites and weeks would not fit
 /// the cache, nor, with many sites, the memory.
 fn emit_weeks(
     input: &Input<'_>,
@@ -91,8 +91,9 @@ fn emit_weeks(
     Ok(())
 }
 
-/// Calls `each` once for each entity and site that it visited: the site, the week of the first visit, and the week in
-/// which the entity was first flagged at or after that visit, or [`NEVER`]. Returns the numbers of the sites.
+/// Calls `each` once for each entity and site that it visited, with the site and the week of the first visit. The last
+/// argument is the week in which the entity was first flagged at or after that visit, or [`NEVER`]. Returns the numbers
+/// of the sites.
 fn first_visits<const BY_WEEK: bool>(
     input: &Input<'_>,
     weeks: usize,

@@ -1,5 +1,5 @@
-//! Numbers from 0 for keys, in the order in which they come: a table for small keys, and a hash table for others, made
-//! for keys that are looked up often. It serves `malstone`. It never gives a key another number.
+//! Numbers from 0 for keys, in the order in which they come. There is a table for small keys, and a hash table for
+//! others. It serves `malstone`, which looks keys up often. It never gives a key another number.
 
 /// Keys and their numbers.
 pub(crate) struct Ids {

@@ -16,8 +16,8 @@ use crate::batch::BATCH_BYTES;
 /// The first day of what is generated.
 pub const START: &str = "2009-01-01";
 
-/// Emits to bucket 0 the entities that marked sites compromise by the records of each line `first count`, with the
-/// earliest time from which their records are flagged. The parameters are a [`Plan`].
+/// Emits to bucket 0 the entities that marked sites compromise by the records of each line `first count`. With each goes
+/// the earliest time from which its records are flagged. The parameters are a [`Plan`].
 pub(crate) fn malgen_marked(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let draws = Draws::new(Plan::of(input)?);
     let dates = draws.dates();

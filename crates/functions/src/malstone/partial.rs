@@ -3,8 +3,8 @@
 
 use udf::{FunctionError, Input, Output};
 
-/// A week (0 for the first, and for the whole period), with the visitors or events that count from then on, and those
-/// of them that count as marked.
+/// A week (0 for the first, and for the whole period), with the visitors or events that count from then on. The last
+/// number is those that count as marked from then on.
 pub(crate) type Cell = (u8, u64, u64);
 
 /// Sends sites to the buckets of their ranges.

@@ -5,8 +5,8 @@ use udf::{FunctionError, Input};
 
 use super::time::{Period, TIME_BYTES};
 
-/// Bytes of a record with its newline: 31 of the event's id, 26 of the time, 19 of the site, one of the flag, 19 of the
-/// entity, and what separates them.
+/// Bytes of a record with its newline. Its fields have 31 (event), 26 (time), 19 (site), 1 (flag) and 19 (entity), with
+/// a separator between any two.
 pub const RECORD_BYTES: usize = 101;
 
 /// A record as MalStone looks at it.

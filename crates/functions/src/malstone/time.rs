@@ -10,9 +10,9 @@ pub(crate) struct Period {
     first_day: i64,
     /// Its length in microseconds.
     micros: u64,
-    /// The year before its first, and from that year on, for each month and those that there are not: its first day
-    /// within the period, and its days.
+    /// The year before its first.
     first_year: u64,
+    /// From that year on, for each month its first day within the period, and its days; 16 places a year.
     months: Vec<(i64, u64)>,
 }
 
