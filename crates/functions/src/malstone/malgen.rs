@@ -125,7 +125,7 @@ impl<'a> Outcome<'a> {
 
     /// From when on an entity's records are flagged.
     fn tagged_from(&self, entity: u64) -> Option<u64> {
-        let found = self.0.binary_search_by_key(&entity, |entry| entity_of(entry)).ok()?;
+        let found = self.0.binary_search_by_key(&entity, entity_of).ok()?;
         Some(time_of(&self.0[found]))
     }
 }

@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn logarithm_and_exponential_are_those_of_the_system_but_for_the_last_digits() {
-        for value in [1e-9, 0.3, 0.999, 1.0, 1.4142, 1.4143, 2.0, 10.0, 12_345.678, 1e12] {
+        for value in [1e-9, 0.3, 0.999, 1.0, 1.41, 1.42, 2.0, 10.0, 12_345.678, 1e12] {
             assert!((ln(value) - value.ln()).abs() <= 4e-15 * value.ln().abs().max(1.0), "ln {value}");
         }
         for value in [-30.0, -1.0, -0.1, 0.0, 0.34, 0.35, 1.0, 5.5, 27.7] {

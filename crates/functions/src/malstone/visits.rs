@@ -111,7 +111,7 @@ impl Lanes {
     /// The lane of an entity. The upper bits of a product with an odd number are spread evenly.
     #[inline]
     fn lane_of(&self, entity: u64) -> usize {
-        ((entity.wrapping_mul(MULTIPLIER) >> 32) * self.lanes.len() as u64 >> 32) as usize
+        (((entity.wrapping_mul(MULTIPLIER) >> 32) * self.lanes.len() as u64) >> 32) as usize
     }
 
     #[inline]
