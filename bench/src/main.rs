@@ -7,7 +7,9 @@ mod figures;
 mod files;
 mod healing;
 mod input;
+mod malstone;
 mod messages;
+mod ratios;
 mod schedule;
 mod sort;
 mod strangers;
@@ -58,6 +60,8 @@ enum What {
     Storage,
     /// terasort beside a two-thread radix sort of the same file
     Terasort,
+    /// MalStone-A and -B beside two threads over the same records in one file
+    Malstone,
     /// Many small files beside copying and syncing each
     Small,
     /// Small files on a disk in memory: what is left where nothing is synced
@@ -90,7 +94,7 @@ fn main() -> Result<(), String> {
     println!("{}", figures::machine());
     let wanted = |what| arguments.what.as_ref().is_none_or(|wanted| *wanted == what);
     let (folder, megabytes, rounds) = (&arguments.folder, arguments.megabytes, arguments.rounds);
-    if wanted(What::Storage) || wanted(What::Small) || wanted(What::Terasort) {
+    if wanted(What::Storage) || wanted(What::Small) || wanted(What::Terasort) || wanted(What::Malstone) {
         let cloud = Cloud::start(folder)?;
         if wanted(What::Storage) {
             files::storage(&cloud, folder, megabytes, rounds)?;
@@ -102,6 +106,9 @@ fn main() -> Result<(), String> {
         }
         if wanted(What::Terasort) {
             terasort::terasort(&cloud, folder, megabytes, rounds, arguments.fill_cache)?;
+        }
+        if wanted(What::Malstone) {
+            malstone::malstone(&cloud, folder, megabytes, rounds, arguments.fill_cache)?;
         }
         cloud.print_peak_memory();
     }

@@ -71,7 +71,7 @@ fn a_missing_program_is_named_and_a_mistyped_command_is_corrected() {
 fn a_command_of_oct_is_found_where_it_is_now() {
     let folder = tempfile::tempdir().unwrap();
     let help = ended(Command::new(program()).args(["oct", "--help"]).output().unwrap());
-    for command in ["terasort", "bench", "testbed"] {
+    for command in ["terasort", "malgen", "malstone", "bench", "testbed"] {
         assert!(help.text().contains(&format!("\n  {command} ")), "{}", help.text());
         let wrong = ended(alone(folder.path(), folder.path(), &[command, "--help"]).output().unwrap());
         assert_eq!(wrong.code, 2, "{}", wrong.errors);

@@ -22,6 +22,7 @@ mod job_faults;
 mod jobs;
 mod logs;
 mod machines;
+mod malstone;
 mod memory;
 mod network;
 #[path = "../../crates/security/tests/oidc/op.rs"]

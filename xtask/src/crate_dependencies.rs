@@ -45,7 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "terasort",
         ],
     ),
-    ("oct", &["protocol", "daemon", "client", "terminal", "terasort", "measure", "testbed"]),
+    ("oct", &["protocol", "daemon", "client", "terminal", "terasort", "functions", "measure", "testbed"]),
     ("python", &["client", "gmp"]),
     ("sim", &["protocol", "sphere", "net", "store", "master", "node", "functions", "udf"]),
     ("tests", &["protocol", "client", "functions", "testbed"]),

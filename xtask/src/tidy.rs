@@ -23,6 +23,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/net/tests/session_memory.rs", "an allocator that counts"),
     ("crates/testbed/src/system.rs", "namespaces, TUN devices and interfaces have no safe form"),
     ("bench/src/sort.rs", "the reference sort maps its input"),
+    ("bench/src/ratios.rs", "the reference pass of MalStone maps its input"),
 ];
 
 /// Test modules in files of their own outside `tests/`, each with what it does there that rules may not.

@@ -9,6 +9,7 @@ mod count;
 mod escape;
 mod fields;
 mod inverted_index;
+pub mod malstone;
 mod offsets;
 mod sorting;
 pub mod terasort;
@@ -33,6 +34,9 @@ pub use udf::Function;
 /// | `sample` | fixed | `every`, `key` | the key of every n-th record, to bucket 0 |
 /// | `teragen` | lines, file | – | 100-byte records, to bucket 0 |
 /// | `teravalidate` | fixed | `key` | a [`SegmentCheck`](terasort::SegmentCheck) line for each segment, to bucket 0 |
+/// | `malgen_marked`, `malgen_outcome`, `malgen` | lines, file, lines | a [`Plan`](malstone::Plan) | entities that marked sites compromise; records of MalStone |
+/// | `malstone_visits`, `malstone_events` | fixed | `start`, `days`; `by`, `cuts` | visits by entity; counts by ranges of sites |
+/// | `malstone_entities`, `malstone_sites` | file | `start`, `days`, `by`; `cuts`; `of` | what each site has; lines of CSV, to bucket 0 |
 /// | `words` | file, lines | – | a block of words for each file and bucket |
 /// | `offsets` | file | `records`, `head:N` | the index of each file, to bucket 0 |
 /// | `index` | file | – | lines `word`, tab, paths with a blank between them, to bucket 0 |
@@ -52,6 +56,13 @@ pub const ALL: &[(&str, &str)] = &[
     ("sample", "gives the key of every n-th fixed record (every=N; key=OFFSET:LENGTH)"),
     ("teragen", "makes 100-byte terasort records from lines `first count seed`"),
     ("teravalidate", "checks the order and the sum of fixed records, one line a segment (key=OFFSET:LENGTH)"),
+    ("malgen_marked", "MalStone's data: which entities marked sites compromise, from lines `first count`"),
+    ("malgen_outcome", "MalStone's data: from when on each compromised entity is flagged"),
+    ("malgen", "MalStone's data: makes records from lines `first count`"),
+    ("malstone_visits", "MalStone, first stage: each record to the bucket of its entity (start=DATE, days=N)"),
+    ("malstone_events", "MalStone by records: counts of each site (start, days, by=total or week)"),
+    ("malstone_entities", "MalStone, second stage: the visitors of each site, and those of them that are marked"),
+    ("malstone_sites", "MalStone, last stage: a line of CSV for each site, or for each of its weeks"),
     ("words", "inverted index, first stage: the distinct words of each file, by bucket"),
     ("offsets", "what `sector index` runs: where each record of a whole file begins"),
     ("index", "inverted index, second stage: lines of a word and the paths of the files that contain it"),
@@ -71,6 +82,13 @@ pub fn find(name: &str) -> Option<Function> {
         "sample" => sorting::sample::sample,
         "teragen" => terasort::teragen,
         "teravalidate" => terasort::teravalidate,
+        "malgen_marked" => malstone::malgen_marked,
+        "malgen_outcome" => malstone::malgen_outcome,
+        "malgen" => malstone::malgen,
+        "malstone_visits" => malstone::malstone_visits,
+        "malstone_events" => malstone::malstone_events,
+        "malstone_entities" => malstone::malstone_entities,
+        "malstone_sites" => malstone::malstone_sites,
         "words" => inverted_index::words::words,
         "index" => inverted_index::index::index,
         "offsets" => offsets::offsets,

@@ -1,4 +1,4 @@
-//! `sector oct`: terasort, measurements, and sites with wide-area links on one machine, as in the paper of the Open
+//! `sector oct`: terasort, MalStone, measurements, and sites with wide-area links on one machine, as in the paper of the Open
 //! Cloud Testbed. It is a program of its own, so that `sector` carries none of it. It is a client like any other and
 //! never links a role; the cloud over a testbed is started by `sector` itself.
 
@@ -7,6 +7,7 @@
 
 mod arguments;
 mod bench;
+mod malstone;
 mod terasort;
 mod testbed;
 
@@ -50,6 +51,8 @@ async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
 async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(), Failure> {
     match command {
         Command::Terasort(terasort) => terasort::run(cloud, terasort, global).await,
+        Command::Malgen(malgen) => malstone::generate(cloud, &malgen, global).await,
+        Command::Malstone(variant) => malstone::run(cloud, variant, global).await,
         Command::Bench(Bench::Names(names)) => bench::names::names(cloud, &names, global).await,
         Command::Bench(Bench::Reads(reads)) => bench::reads::reads(cloud, &reads, global).await,
         Command::Bench(Bench::Io(_) | Bench::Messages(_) | Bench::Transfer(_)) | Command::Testbed(_) => {

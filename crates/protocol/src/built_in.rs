@@ -44,11 +44,21 @@ pub const ALL: &[BuiltIn] = &[
     by_record("sample", &["every", "key"]),
     by_record("teragen", &[]),
     by_record("teravalidate", &["key"]),
+    by_record("malgen_marked", MALGEN_PARAMETERS),
+    by_record("malgen_outcome", &[]),
+    by_record("malgen", MALGEN_PARAMETERS),
+    by_record("malstone_visits", &["start", "days"]),
+    by_record("malstone_events", &["start", "days", "by", "cuts"]),
+    by_record("malstone_entities", &["start", "days", "by", "cuts"]),
+    by_record("malstone_sites", &["start", "days", "by", "of"]),
     by_record("words", &[]),
     BuiltIn { name: "offsets", parameters: None, needs_whole_keys: false },
     by_record("index", &[]),
 ];
 
+/// The parameters of what makes MalStone's data.
+const MALGEN_PARAMETERS: &[&str] =
+    &["sites", "marked", "entities", "site_exponent", "entity_exponent", "days", "probability", "seed"];
 /// The function that sends records with equal keys to one bucket.
 pub const SPREAD_BY_KEY: &str = "hash";
 /// Its parameters, which say the same as those of the functions that need whole keys.

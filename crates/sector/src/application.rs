@@ -114,11 +114,11 @@ struct Application {
 
 /// What `sector --help` says of further programs.
 pub(crate) const FURTHER_HELP: &str = "Further commands are programs named sector-NAME, beside this one or on PATH:\n  \
-    oct          Terasort, measurements, and sites with wide-area links on one machine";
+    oct          Terasort, MalStone, measurements, and sites with wide-area links on one machine";
 
 const APPLICATIONS: &[Application] = &[Application {
     name: "oct",
-    commands: &["terasort", "bench", "testbed"],
+    commands: &["terasort", "malgen", "malstone", "bench", "testbed"],
     install: "cargo install --locked --path crates/oct",
 }];
 /// Tells such a program where `sector` is.

@@ -1,6 +1,7 @@
 //! The command line of `sector oct`; `docs/command-line.md` is the contract. This module never runs a command.
 
 mod bench_args;
+mod malstone_args;
 mod terasort_args;
 mod testbed_args;
 
@@ -8,10 +9,11 @@ use clap::{Parser, Subcommand};
 use terminal::Global;
 
 pub(crate) use bench_args::{Bench, BenchIo, BenchMessages, BenchNames, BenchReads, BenchTransfer};
+pub(crate) use malstone_args::{Malgen, Malstone, MalstoneRun};
 pub(crate) use terasort_args::Terasort;
 pub(crate) use testbed_args::{Testbed, TestbedRun, TestbedSet, TestbedUp};
 
-/// Terasort, measurements, and sites with wide-area links on one machine.
+/// Terasort, MalStone, measurements, and sites with wide-area links on one machine.
 #[derive(Debug, Parser)]
 #[command(name = "sector-oct", bin_name = "sector oct", version, propagate_version = true)]
 pub(crate) struct Arguments {
@@ -26,6 +28,12 @@ pub(crate) enum Command {
     /// Generate, sort and validate 100-byte records with 10-byte keys
     #[command(subcommand, after_help = "Example: sector oct terasort gen --records 10000000 /gen")]
     Terasort(Terasort),
+    /// Generate MalStone's records: entities that visit sites, some of which compromise them
+    #[command(after_help = "Example: sector oct malgen --records 10M /log")]
+    Malgen(Malgen),
+    /// Which sites compromise their visitors, by generated or other records
+    #[command(subcommand, after_help = "Example: sector oct malstone a /log /ratios")]
+    Malstone(Malstone),
     /// Measure a disk, messages, or the running cloud
     #[command(subcommand, after_help = "Example: sector oct bench names --files 10000")]
     Bench(Bench),
@@ -70,9 +78,9 @@ mod tests {
         let mut command = Arguments::command();
         command.build();
         let text = terminal::reference::page(
-            "Terasort, measurements and testbeds",
+            "Terasort, MalStone, measurements and testbeds",
             &command,
-            &["terasort", "bench", "testbed"],
+            &["terasort", "malgen", "malstone", "bench", "testbed"],
         );
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/oct.md");
         let is_current = terminal::reference::is_current(&file, &text).unwrap();
