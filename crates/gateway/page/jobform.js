@@ -80,11 +80,11 @@ function Stage({ stage, known, set, number, error, at, onPick }) {
       ${stage.kind === 'built-in' && html`<label>Function <select value=${stage.name} onChange=${(event) => set({ name: event.currentTarget.value, params: {} })} ...${marks}><option value="">choose one</option>${known.map((one) => html`<option value=${one.name}>${one.name}</option>`)}</select></label>`}
       ${stage.kind === 'file' && html`${text('file', 'File (.py or .so)', { placeholder: '/functions/count.py', ...marks })}<button type="button" onClick=${onPick}>Choose from the files</button>
         ${text('inFile', 'Function in it', { list: `functions-${number}` })}<datalist id="functions-${number}">${functions.map((name) => html`<option value=${name}></option>`)}</datalist>`}
-      ${stage.kind === 'program' && text('program', 'Program with its arguments', { placeholder: "grep 'error'", class: 'wide-input', ...marks })}
+      ${stage.kind === 'program' && text('program', 'Program with its arguments', { placeholder: "awk '/error/'", class: 'wide-input', ...marks })}
     </div>
     ${isWrong && html`<p class="field-error" id="stage-${number}-error"><${Sentence} text=${error.message} /></p>`}
     ${stage.kind === 'built-in' && chosen && html`<p class="quiet hint-line"><${Sentence} text=${chosen.does} /></p>`}
-    ${stage.kind === 'program' && html`<p class="quiet hint-line">Each node runs it in its sandbox: the records come in at standard input, and what it prints is the result.</p>`}
+    ${stage.kind === 'program' && html`<p class="quiet hint-line">Each node runs it in its sandbox: the records come in at standard input, and what it prints is the result. An exit code other than 0 is a failure.</p>`}
     ${functions.length > 0 && stage.kind === 'file' && html`<p class="quiet hint-line">In this file: ${functions.map((name, index) => html`${index > 0 && ', '}<button type="button" class="plain link" onClick=${() => set({ inFile: name })}><${Name} text=${name} /></button>`)}</p>`}
     ${stage.kind === 'built-in' && params.length > 0 && html`<div class="row-fields" role="group" aria-label="Parameters">${params.map((name) => html`<label>${name} <input value=${stage.params[name] ?? ''} spellcheck=${false} autocomplete="off" onInput=${(event) => set({ params: { ...stage.params, [name]: event.currentTarget.value } })} /></label>`)}</div>`}
     ${(stage.kind !== 'built-in' || (chosen && !chosen.parameters)) && html`<label class="block">Parameters, NAME=VALUE, one a line <textarea rows="2" spellcheck=${false} value=${stage.other} onInput=${(event) => set({ other: event.currentTarget.value })}></textarea></label>`}

@@ -9,7 +9,7 @@ import { Bar, Facts, Failed, Name, Section, State, tell, Time } from './widgets.
 
 export function People({ session }) {
   const users = useGet('/users');
-  const groups = useGet('/groups');
+  const groups = useGet(session.admin ? '/groups' : null);
   const quotas = useGet('/quotas', 30000);
   const [user, setUser] = useState(session.user);
   const tokens = useGet(`/tokens${query({ user })}`);

@@ -71,8 +71,8 @@ export function Dialog({ title, onClose, children }) {
     if (!dialog.open) dialog.showModal();
     return () => { if (dialog.open) dialog.close(); if (before?.isConnected) before.focus(); };
   }, []);
-  return html`<dialog ref=${box} aria-label=${title} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
-    <h2>${title}</h2>${children}</dialog>`;
+  return html`<dialog ref=${box} aria-label=${clean(title)} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
+    <h2>${clean(title)}</h2>${children}</dialog>`;
 }
 
 /**

@@ -13,9 +13,8 @@ use tower_http::{
 };
 
 /// The layer that compresses.
-pub(crate) fn layer() -> CompressionLayer<And<SizeAbove, fn(StatusCode, Version, &HeaderMap, &Extensions) -> bool>> {
-    let may: fn(StatusCode, Version, &HeaderMap, &Extensions) -> bool = may_compress;
-    CompressionLayer::new().quality(LEVEL).compress_when(SizeAbove::new(SHORT_MAX).and(may))
+pub(crate) fn layer() -> CompressionLayer<And<SizeAbove, Judge>> {
+    CompressionLayer::new().quality(LEVEL).compress_when(SizeAbove::new(SHORT_MAX).and(may_compress as Judge))
 }
 
 /// Marks answers to requests that only read. All secrets are in answers to others.
@@ -32,6 +31,9 @@ fn may_compress(_: StatusCode, _: Version, headers: &HeaderMap, extensions: &Ext
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     extensions.get::<WithoutSecret>().is_some() && COMPRESSED.iter().any(|known| kind.starts_with(known))
 }
+
+/// Judges an answer by its head.
+type Judge = fn(StatusCode, Version, &HeaderMap, &Extensions) -> bool;
 
 /// Of an answer that may be compressed.
 #[derive(Clone, Copy)]
