@@ -129,7 +129,7 @@ export const tests = {
     assert.equal(quotas.find((quota) => quota.user === user).bytes, 1.5e9);
     await page.click(`button[aria-label="Change the quota of ${user}"]`);
     assert.equal(await page.inputValue('dialog input[inputmode=decimal]'), '1500');
-    await page.keyboard.press('Escape');
+    await page.click('dialog button:has-text("Back")');
     await page.click(`button[aria-label="Remove ${group}"]`);
     await page.click('dialog button.danger');
     await until('no group', async () => (await row(page, 'Groups', group).count()) === 0);
