@@ -1,4 +1,4 @@
-//! Embeds the page. Its two libraries are brought by npm, as the lockfile beside the page says; nobody else's code lies
+//! Embeds the page, also compressed. Its libraries are brought by npm, as the lockfile beside the page says; nobody else's code lies
 //! in the repository. Without npm, or without a network, the gateway is built all the same, without the page.
 
 use std::{
@@ -6,9 +6,12 @@ use std::{
     error::Error,
     fmt::Write as _,
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
+
+use flate2::{Compression, write::GzEncoder};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=page");
@@ -27,7 +30,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         let bytes = fs::read(file)?;
         let digest = blake3::hash(&bytes).to_hex();
         let file = fs::canonicalize(file)?;
-        writeln!(text, "    PageFile {{ name: {name:?}, bytes: include_bytes!({file:?}), digest: \"{digest}\" }},")?;
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&bytes)?;
+        let packed = encoder.finish()?;
+        let packed = if packed.len() < bytes.len() {
+            let to = out.join(format!("{digest}.gz"));
+            fs::write(&to, packed)?;
+            format!("Some(include_bytes!({to:?}))")
+        } else {
+            "None".into()
+        };
+        writeln!(
+            text,
+            "    PageFile {{ name: {name:?}, bytes: include_bytes!({file:?}), packed: {packed}, digest: \"{digest}\" }},"
+        )?;
     }
     writeln!(text, "];\n/// Why there are none.\nconst MISSING: &str = {missing:?};")?;
     fs::write(out.join("page_files.rs"), text)?;
@@ -57,6 +73,13 @@ fn page(own: &Path, vendor: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let modules = vendor.join("node_modules");
     for (name, from) in VENDORED {
         files.push((name.to_owned(), modules.join(from)));
+    }
+    for entry in fs::read_dir(modules.join(PARQUET)).map_err(failed)? {
+        let file = entry.map_err(failed)?.path();
+        if file.extension().is_some_and(|ending| ending == "js") && !file.ends_with("node.js") {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            files.push((format!("vendor/hyparquet/{name}"), file));
+        }
     }
     let mut licences = String::new();
     for (library, from) in LICENCES {
@@ -92,10 +115,21 @@ fn install(vendor: &Path) -> Result<(), String> {
 /// Of the page's own folder, these are served.
 const SERVED: [&str; 4] = [".html", ".js", ".css", ".svg"];
 /// What the page imports, and where npm puts it.
-const VENDORED: [(&str, &str); 3] = [
+const VENDORED: [(&str, &str); 6] = [
     ("vendor/htm.js", "htm/preact/standalone.module.js"),
     ("vendor/uplot.js", "uplot/dist/uPlot.esm.js"),
     ("vendor/uplot.css", "uplot/dist/uPlot.min.css"),
+    ("vendor/fzstd.js", "fzstd/esm/index.mjs"),
+    ("vendor/gzip.js", "hyparquet-compressors/src/gzip.js"),
+    ("vendor/gzip.huffman.js", "hyparquet-compressors/src/gzip.huffman.js"),
 ];
+/// The modules of the reader of Parquet, which a browser loads when it shows the first such file.
+const PARQUET: &str = "hyparquet/src";
 /// Their licences, which travel with them.
-const LICENCES: [(&str, &str); 2] = [("htm, with Preact", "htm/LICENSE"), ("uPlot", "uplot/LICENSE")];
+const LICENCES: [(&str, &str); 5] = [
+    ("htm, with Preact", "htm/LICENSE"),
+    ("uPlot", "uplot/LICENSE"),
+    ("hyparquet", "hyparquet/LICENSE"),
+    ("fzstd", "fzstd/LICENSE"),
+    ("hyparquet-compressors", "hyparquet-compressors/LICENSE"),
+];

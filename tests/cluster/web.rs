@@ -7,6 +7,7 @@ use std::{
 };
 
 use cluster::{Cloud, Roles, program, random_bytes};
+use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use ureq::{Agent, http::Response};
 
@@ -321,7 +322,9 @@ fn every_request_of_the_description_is_there_and_wants_a_user() {
                 .replace("{node}", "node-1")
                 .replace("{job}", "0")
                 .replace("{id}", "x")
-                .replace("{of}", "master");
+                .replace("{of}", "master")
+                .replace("{user}", "ann")
+                .replace("{group}", "astro");
             let at = at.replace("{from}", "a").replace("{to}", "b");
             let said = stranger.ask(&method.to_uppercase(), &at, &[], b"{}");
             assert_eq!(said.status, 401, "{method} {path}: {}", said.text());
@@ -329,6 +332,140 @@ fn every_request_of_the_description_is_there_and_wants_a_user() {
         }
     }
     assert!(seen > 30, "only {seen}");
+}
+
+#[test]
+fn answers_are_compressed_for_those_who_can_read_it_and_files_never_are() {
+    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
+    let visitor = Visitor::of(&cloud);
+    let gzip = [("accept-encoding", "gzip, deflate, br, zstd")];
+    let plain = visitor.get("/openapi.json");
+    let packed = visitor.ask("GET", "/openapi.json", &gzip, b"");
+    assert_eq!((plain.header("content-encoding"), packed.header("content-encoding")), ("", "gzip"));
+    let mut text = Vec::new();
+    GzDecoder::new(&packed.body[..]).read_to_end(&mut text).unwrap();
+    assert!(text == plain.body && packed.body.len() < plain.body.len() / 3);
+    // The bytes of a file are as they are, and so are answers that may hold a secret.
+    let bytes = vec![b'x'; 100_000];
+    let put = visitor.ask("PUT", "/content/x", &gzip, &bytes);
+    let got = visitor.ask("GET", "/content/x", &gzip, b"");
+    assert_eq!((put.header("content-encoding"), got.header("content-encoding")), ("", ""));
+    assert!(got.body == bytes);
+    let link = visitor.ask("POST", "/login/links", &gzip, b"{}");
+    assert_eq!((link.status, link.header("content-encoding")), (200, ""));
+    // Events come one by one through the compressed stream.
+    let request = ureq::http::Request::get(format!("{}/api/v1/live", visitor.page));
+    let request = request.header("cookie", visitor.cookie.as_ref().unwrap()).header("accept-encoding", "gzip");
+    let (head, body) = visitor.agent.run(request.body("").unwrap()).unwrap().into_parts();
+    assert_eq!(head.headers.get("content-encoding").unwrap(), "gzip");
+    let lines = BufReader::new(GzDecoder::new(body.into_reader())).lines().map_while(Result::ok);
+    assert_eq!(lines.filter(|line| line == "event: overview").take(2).count(), 2);
+}
+
+#[test]
+fn a_job_is_started_as_by_the_command_and_refused_in_its_words() {
+    let cloud = Cloud::start(&["--nodes", "2", "--sites", "1"]);
+    let visitor = Visitor::of(&cloud);
+    visitor.ask("PUT", "/content/in", &[], b"one\ntwo\n");
+    visitor.post("/folders", &json!({"path": "/full/inner", "parents": true}));
+    let job = |change: &[(&str, Value)]| {
+        let mut body = json!({"functions": ["count"], "inputs": [["/in"]], "output": "/out", "records": "lines"});
+        change.iter().for_each(|(key, value)| body[*key] = value.clone());
+        visitor.post("/jobs", &body)
+    };
+    // As the command has it, with the field to blame.
+    for (field, value, options) in [
+        ("functions", json!(["no-such"]), ["--udf", "no-such"]),
+        ("functions", json!(["cmd:awk '{"]), ["--udf", "cmd:awk '{"]),
+        ("params", json!(["typo=1"]), ["--param", "typo=1"]),
+        ("params", json!(["typo"]), ["--param", "typo"]),
+        ("inputs", json!([["/none"]]), ["--input", "/none"]),
+        ("output", json!("/full"), ["--output", "/full"]),
+        ("output", json!("/in"), ["--output", "/in"]),
+        ("side", json!(["words"]), ["--side", "words"]),
+        ("segment_bytes", json!("2:1"), ["--segment-bytes", "2:1"]),
+        ("records", json!("pages"), ["--records", "pages"]),
+        ("result_records", json!(["lines", "lines"]), ["--result-records", "lines"]),
+    ] {
+        let mut words = vec!["run", "--detach"];
+        for (option, value) in [("--udf", "count"), ("--input", "/in"), ("--output", "/out")] {
+            if options[0] != option {
+                words.extend([option, value]);
+            }
+        }
+        words.extend(options);
+        if field == "result_records" {
+            words.extend(options);
+        }
+        let said = cloud.run(&words);
+        let refused = job(&[(field, value)]);
+        assert_eq!(refused.json()["error"]["field"], field, "{}", refused.text());
+        let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(said.code != 0 && said.errors.contains(&message), "{field}: `{message}` is not in: {}", said.errors);
+    }
+    assert_eq!(job(&[("inputs", json!([]))]).json()["error"]["field"], "inputs");
+    assert_eq!(job(&[("colour", json!("red"))]).reason(400), "invalid");
+    // A function in a file of the cloud is read with the rights of the user.
+    assert_eq!(job(&[("functions", json!(["/none.py:f"]))]).reason(404), "not_found");
+    let said = job(&[]);
+    assert_eq!(said.status, 201, "{}", said.text());
+    let id = said.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(cloud.json(&["job", &id, "--wait"])["state"], "done");
+    assert_eq!(said.json()["title"], "count over /in");
+    assert!(cloud.ok(&["cat", "/out/part-00000"]).contains("\t2\t8"), "two records of eight bytes");
+    let names = visitor.get("/functions").json();
+    assert!(names.as_array().unwrap().iter().any(|one| one["name"] == "filter" && one["parameters"][0] == "contains"));
+}
+
+#[test]
+fn people_are_changed_as_by_the_commands() {
+    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
+    let admin = Visitor::of(&cloud);
+    let at = |method: &str, path: &str, body: &Value| admin.ask(method, path, &[], body.to_string().as_bytes());
+    assert_eq!(at("POST", "/groups", &json!({"group": "astro"})).status, 201);
+    let ann = json!({"user": "ann", "password": "correct horse", "groups": ["astro"], "addresses": ["127.0.0.0/8"]});
+    assert_eq!(at("POST", "/users", &ann).status, 201);
+    assert_eq!(at("POST", "/users", &ann).reason(409), "exists");
+    let wrong = at("POST", "/users", &json!({"user": "a b", "password": "correct horse"}));
+    assert_eq!((wrong.reason(400), &wrong.json()["error"]["field"]), ("invalid".into(), &json!("user")));
+    let user =
+        |name: &str| cloud.json(&["user", "list"]).as_array().unwrap().iter().find(|one| one["user"] == name).cloned();
+    assert_eq!(user("ann").unwrap()["addresses"], json!(["127.0.0.0/8"]));
+    assert_eq!(at("PATCH", "/users/ann", &json!({"enabled": false, "addresses": []})).status, 204);
+    assert_eq!((&user("ann").unwrap()["enabled"], &user("ann").unwrap()["addresses"]), (&json!(false), &json!([])));
+    assert_eq!(at("PATCH", "/users/ann", &json!({})).reason(400), "invalid");
+    assert_eq!(at("PATCH", "/users/admin", &json!({"admin": false})).reason(403), "not_permitted", "the last one");
+    assert_eq!(at("PATCH", "/users/ann", &json!({"enabled": true})).status, 204);
+    assert_eq!(at("DELETE", "/groups/astro/members/ann", &json!({})).status, 204);
+    assert_eq!(at("PUT", "/groups/astro/members/ann", &json!({})).status, 204);
+    assert_eq!(cloud.json(&["group", "list"])[0]["members"], json!(["ann"]));
+    let mut own = Visitor::at(&admin.page);
+    let said = own.post("/login", &json!({"user": "ann", "password": "correct horse"}));
+    own.take_cookie(&said);
+    let made = own.post("/tokens", &json!({"user": "ann", "name": "script", "life_seconds": 3_600}));
+    let token = made.json()["token"].as_str().unwrap().to_owned();
+    assert_eq!((made.status, token.len()), (201, 64));
+    let mut program = Visitor::at(&admin.page);
+    program.token = Some(basic("ann", &token));
+    assert_eq!(program.get("/session").json()["user"], "ann");
+    assert_eq!(program.post("/tokens", &json!({"user": "ann", "name": "x"})).status, 403, "a token makes no tokens");
+    assert_eq!(own.post("/users", &json!({"user": "eve", "password": "correct horse"})).reason(403), "no_right");
+    assert_eq!(own.ask("DELETE", "/tokens?user=ann&name=script", &[], b"").status, 204);
+    let quota = |body: Value| at("PUT", "/quotas", &body);
+    assert_eq!(quota(json!({"user": "nobody", "bytes": 1})).json()["error"]["field"], "user");
+    assert_eq!(quota(json!({"user": "ann", "bytes": 1_000, "files": 5})).status, 204);
+    let quotas = cloud.json(&["quota", "list"]);
+    let of_ann = quotas.as_array().unwrap().iter().find(|quota| quota["user"] == "ann").unwrap();
+    assert_eq!((&of_ann["bytes"], &of_ann["files"]), (&json!(1_000), &json!(5)));
+    admin.post("/folders", &json!({"path": "/f"}));
+    let acl = |text: &str| at("PUT", "/acl", &json!({"path": "/f", "acl": text}));
+    assert_eq!(acl("user:nobody:rw").json()["error"]["field"], "acl");
+    assert_eq!(acl("group:astro:rw").json()["text"], "group:astro:rw");
+    assert_eq!(at("DELETE", "/acl?path=/f", &json!({})).json()["own"], false);
+    assert_eq!(at("PUT", "/users/ann/password", &json!({"new": "another horse"})).status, 204);
+    assert_eq!(at("DELETE", "/groups/astro", &json!({})).status, 204);
+    assert_eq!(at("DELETE", "/users/ann", &json!({})).status, 204);
+    assert!(user("ann").is_none());
 }
 
 #[test]

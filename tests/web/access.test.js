@@ -6,7 +6,7 @@ import { login, newPage } from './browser.js';
 import { bigOverview, events, go, job, until } from './kit.js';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const PAGES = ['#/', '#/nodes/node-1', '#/files', '#/jobs', '#/jobs/bbbb000011112222', '#/work', '#/trash', '#/people', '#/audit', '#/nowhere'];
+const PAGES = ['#/', '#/nodes/node-1', '#/files', '#/jobs', '#/jobs/bbbb000011112222', '#/jobs/new', '#/work', '#/trash', '#/people', '#/audit', '#/nowhere'];
 
 async function findings(page) {
   await page.evaluate(AXE);
@@ -38,6 +38,17 @@ const axeIn = (theme, size) => async ({ browser, target }) => {
   await inside.evaluate(() => { location.hash = '#/files'; });
   await inside.click('button:has-text("New folder")');
   all.push(...(await findings(inside)).map((text) => `dialog ${text}`));
+  await inside.keyboard.press('Escape');
+  await inside.evaluate(() => { location.hash = '#/jobs/new'; });
+  await inside.click('button:has-text("Start the job")');
+  await inside.waitForSelector('.field-error');
+  all.push(...(await findings(inside)).map((text) => `refused form ${text}`));
+  await inside.click('button:has-text("Choose from the files")');
+  all.push(...(await findings(inside)).map((text) => `choice ${text}`));
+  await inside.keyboard.press('Escape');
+  await inside.evaluate(() => { location.hash = '#/people'; });
+  await inside.click('button:has-text("Add a user")');
+  all.push(...(await findings(inside)).map((text) => `new user ${text}`));
   assert.deepEqual(all, []);
   assert.deepEqual(inside.complaints, []);
 };

@@ -23,10 +23,23 @@ export async function newPage(browser, base, { size = 'desk', theme = 'light', .
   return page;
 }
 
+/** Cookies of those who have logged in. */
+const cookies = new Map();
+
+/**
+ * A page of someone who is logged in. One session serves all tests, unless a test has ended it: a user has 32 at most,
+ * and each one that gives way takes the tickets of what the user just reads and writes along.
+ */
 export async function login(page, base, user, password, at = '#/') {
+  const key = `${base} ${user} ${password}`;
+  if (cookies.has(key)) await page.context().addCookies(cookies.get(key));
   await page.goto(`${base}/${at}`);
-  await page.fill('input[name=user]', user);
-  await page.fill('input[name=password]', password);
-  await page.click('button:has-text("Log in")');
+  await page.waitForSelector('input[name=user], header.top');
+  if (await page.locator('input[name=user]').count()) {
+    await page.fill('input[name=user]', user);
+    await page.fill('input[name=password]', password);
+    await page.click('button:has-text("Log in")');
+  }
   await page.waitForSelector('header.top');
+  cookies.set(key, await page.context().cookies());
 }

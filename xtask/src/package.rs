@@ -78,7 +78,7 @@ fn debian() -> Result<PathBuf, String> {
     for name in PROGRAMS {
         copy(&program(name), &tree.join("usr/bin").join(name), 0o755)?;
     }
-    for role in ["security", "master", "node"] {
+    for role in ROLES {
         let unit = format!("sector-{role}.service");
         copy(&packaging.join("systemd").join(&unit), &tree.join("usr/lib/systemd/system").join(&unit), 0o644)?;
     }
@@ -134,7 +134,7 @@ fn needs_only_what_it_names(root: &Path) -> Result<(), String> {
 
 fn has_users_and_folders(root: &Path) -> Result<(), String> {
     let users = fs::read_to_string(root.join("etc/passwd")).map_err(said("etc/passwd"))?;
-    for role in ["security", "master", "node"] {
+    for role in ROLES {
         expect(users.contains(&format!("sector-{role}:")), "each role has a user")?;
         let folder = fs::metadata(root.join("srv/sector").join(role)).map_err(said(role))?;
         expect(folder.is_dir() && folder.permissions().mode() & 0o777 == 0o700, "a role's folder is its own")?;
@@ -151,9 +151,10 @@ fn verify_units(root: &Path) -> Result<(), String> {
         copy(&Path::new("/").join(&name), &root.join(&name), 0o644)?;
     }
     let at = format!("--root={}", root.display());
-    let units = ["sector-security.service", "sector-master.service", "sector-node.service"];
+    let units = ROLES.map(|role| format!("sector-{role}.service"));
+    let units: Vec<&str> = units.iter().map(String::as_str).collect();
     shell::run(command("systemd-analyze", &[&["verify", "--man=no", &at], &units[..]].concat()))?;
-    for unit in &units[..2] {
+    for unit in units.into_iter().filter(|unit| *unit != "sector-node.service") {
         let judge = ["security", "--offline=true", "--no-pager", EXPOSURE_MAX, &at, unit];
         let output = command("systemd-analyze", &judge).output().map_err(said(unit))?;
         expect(output.status.success(), &format!("{unit} is closed: {}", String::from_utf8_lossy(&output.stdout)))?;
@@ -235,6 +236,8 @@ fn folder() -> PathBuf {
     target().join("package")
 }
 
+/// The roles that have a service.
+const ROLES: [&str; 4] = ["security", "master", "node", "gateway"];
 /// The programs of the package.
 const PROGRAMS: &[&str] = &["sector", "sector-oct"];
 /// Its other files, and where they go.
@@ -297,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_service_starts_what_is_configured_and_nothing_else() {
-        for role in ["security", "master", "node"] {
+        for role in ROLES {
             let unit = file(&format!("packaging/systemd/sector-{role}.service"));
             let settings = format!("/srv/sector/{role}/{role}.toml");
             let lines = [

@@ -23,8 +23,8 @@ pub use error::{ClientError, reason_of};
 pub use file::{get::GetOptions, put::PutOptions, reader::FileReader, writer::FileWriter};
 pub use names::{expand, namespace};
 pub use protocol::{
-    Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, JobId, NodeId, Policy, Principal, Priority, Reason,
-    RecordFraming, Refusal, Rights, SectorPath, Status, UserName,
+    Acl, AclEntry, AddressRange, CarrierChoice, ControllerKind, CredentialId, JobId, NodeId, Policy, Principal,
+    Priority, Reason, RecordFraming, Refusal, Rights, SectorPath, Status, UserName,
     message::{
         access::AclStatus,
         accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},

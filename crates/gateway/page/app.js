@@ -4,8 +4,9 @@ import { html, render, useEffect, useErrorBoundary, useRef, useState } from './v
 import { onLoggedOut, send } from './api.js';
 import { Audit } from './audit.js';
 import { Files } from './files.js';
-import { clock, ago } from './format.js';
+import { clock, ago, plural } from './format.js';
 import { Job } from './job.js';
+import { JobForm } from './jobform.js';
 import { Jobs } from './jobs.js';
 import * as live from './live.js';
 import { askSession, Login, onLoginLink } from './login.js';
@@ -16,7 +17,7 @@ import { link, useRoute } from './route.js';
 import { Trash } from './trash.js';
 import { cancelAll } from './upload.js';
 import { Uploads } from './uploads.js';
-import { Failed, Messages, Name, Notice, Sentence, tell } from './widgets.js';
+import { Ask, Failed, Messages, Name, Notice, Sentence, tell } from './widgets.js';
 import { Work } from './work.js';
 
 const ROOMS = [['', 'Overview'], ['files', 'Files'], ['jobs', 'Jobs'], ['work', 'Work'], ['trash', 'Trash'], ['people', 'People'], ['audit', 'Audit']];
@@ -63,6 +64,8 @@ function Frame({ session, onLeave }) {
   const room = route.segments[0] ?? '';
   const state = live.useLive();
   const isOld = state.status === 'unreachable' || state.status === 'cut';
+  const [isLeaving, setLeaving] = useState(false);
+  const running = session.logout_ends_jobs ? (state.overview?.jobs ?? []).filter((job) => job.user === session.user && job.state === 'running').length : 0;
   return html`
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main').focus(); }}>Skip to the content</a>
     <header class="top">
@@ -70,8 +73,11 @@ function Frame({ session, onLeave }) {
       <nav aria-label="Rooms"><ul>${ROOMS.map(([key, label]) => html`<li><a href=${link(key ? [key] : [])} aria-current=${key === room || (key === '' && room === 'nodes') ? 'page' : undefined}>${label}</a></li>`)}</ul></nav>
       <div class="who"><${LiveSign} state=${state} /><${Theme} />
         <span class="user"><${Name} text=${session.user} />${session.admin ? html` <span class="quiet">(administrator)</span>` : ''}</span>
-        <button type="button" onClick=${onLeave}>Log out</button></div>
+        <button type="button" onClick=${() => (running > 0 ? setLeaving(true) : onLeave())}>Log out</button></div>
     </header>
+    ${isLeaving && html`<${Ask} title="Log out, and end your jobs?" kind="danger" onClose=${() => setLeaving(false)} onDone=${() => setLeaving(false)}
+      action=${{ label: 'Log out', back: 'Stay', run: onLeave }}>
+      <p>${plural(running, 'job')} of yours still ${running === 1 ? 'runs' : 'run'}. What you start here ends, without results, when you log out. You can close the page instead.</p><//>`}
     <${Banner} state=${state} session=${session} />
     <main id="main" tabindex="-1" class=${isOld ? 'old' : ''}>
       <${Guard} key=${room}><${Screen} route=${route} session=${session} /><//>
@@ -85,7 +91,7 @@ function Screen({ route, session }) {
   const [room = '', id] = route.segments;
   const at = useRef(null);
   useEffect(() => {
-    const title = { nodes: id, jobs: id ? `Job ${id}` : 'Jobs' }[room] ?? ROOMS.find(([key]) => key === room)?.[1] ?? 'Not found';
+    const title = { nodes: id, jobs: id === 'new' ? 'New job' : id ? `Job ${id}` : 'Jobs' }[room] ?? ROOMS.find(([key]) => key === room)?.[1] ?? 'Not found';
     document.title = `${title} · Sector/Sphere`;
     // A reader that follows the focus must hear that the screen has changed; not on the first one.
     if (at.current !== null && at.current !== room + (id ?? '') && room !== 'files') document.getElementById('main')?.focus({ preventScroll: true });
@@ -94,7 +100,8 @@ function Screen({ route, session }) {
   if (room === '') return html`<${Overview} />`;
   if (room === 'nodes' && id) return html`<${NodePage} id=${id} key=${id} />`;
   if (room === 'files') return html`<${Files} segments=${route.segments.slice(1)} show=${route.options.get('show')} session=${session} />`;
-  if (room === 'jobs') return id ? html`<${Job} id=${id} key=${id} session=${session} />` : html`<${Jobs} options=${route.options} />`;
+  if (room === 'jobs' && id === 'new') return html`<${JobForm} options=${route.options} session=${session} />`;
+  if (room === 'jobs') return id ? html`<${Job} id=${id} key=${id} session=${session} output=${route.options.get('output')} />` : html`<${Jobs} options=${route.options} session=${session} />`;
   if (room === 'work') return html`<${Work} />`;
   if (room === 'trash') return html`<${Trash} session=${session} />`;
   if (room === 'people') return html`<${People} session=${session} />`;

@@ -73,7 +73,7 @@ export function Files({ segments, show, session }) {
       <${Failed} error=${more.error} />
       ${mayChange && html`<p class="quiet hint">Drag files or folders here to upload. On a row: Enter opens, F2 renames, Delete moves to the trash, Backspace goes up.</p>`}
     <//>
-    ${show && (chosen || answer.data) && html`<${Details} key=${below(folder, show)} path=${below(folder, show)} onClose=${() => go(['files', ...segments])} onAsk=${mayChange && chosen ? (kind) => setDialog({ kind, entry: chosen }) : null} />`}
+    ${show && (chosen || answer.data) && html`<${Details} key=${below(folder, show)} path=${below(folder, show)} mayChange=${mayChange} onClose=${() => go(['files', ...segments])} onAsk=${mayChange && chosen ? (kind) => setDialog({ kind, entry: chosen }) : null} />`}
     </div>
     ${drop.isOver && html`<div class="drop-words" aria-hidden="true">Drop to upload into ${clean(folder)}</div>`}
     <${Dialogs} dialog=${dialog} folder=${folder} onClose=${close} onDone=${done} /></div>`;

@@ -14,7 +14,8 @@ const STRAGGLERS_SHOWN = 20;
 const SEGMENTS_EVERY_MILLIS = 4000;
 const LOGS_SHOWN = 50;
 
-export function Job({ id, session }) {
+/** `output` is the folder of the results, where the form that started the job has led here. */
+export function Job({ id, session, output }) {
   const path = `/jobs/${encodeURIComponent(id)}`;
   const [isOver, setOver] = useState(false);
   const answer = useGet(path, isOver ? 0 : 1500);
@@ -31,7 +32,7 @@ export function Job({ id, session }) {
       action=${{ label: 'Cancel the job', back: 'Let it run', run: () => send('POST', `${path}/cancel`) }}>
       <p><${Name} text=${job.title || id} /> stops, and leaves no output. What it has done so far is lost.</p><//>`}
     <${Failed} error=${answer.error} />
-    <${JobFacts} job=${job} />
+    <${JobFacts} job=${job} output=${output} />
     ${job.errors?.length > 0 && html`<${Notice} kind="bad"><ul class="plain-list">${job.errors.map((error) => html`<li><${Sentence} text=${error} /></li>`)}</ul><//>`}
     <${Stages} stages=${job.stages ?? []} />
     <${Attempts} path=${path} isRunning=${isRunning} stageCount=${job.stages?.length ?? 1} />
@@ -39,14 +40,14 @@ export function Job({ id, session }) {
     <${Logs} path=${path} isRunning=${isRunning} />`;
 }
 
-function JobFacts({ job }) {
+function JobFacts({ job, output }) {
   const all = totals(job);
   return html`<${Facts} items=${[
     ['User', html`<${Name} text=${job.user} />`],
     ['Started', html`<${Time} at=${job.started} /> <span class="quiet">${ago(job.started)}</span>`],
     ['Segments', `${count(all.done)} of ${count(all.segments)} done`],
     ['Read', bytes(all.bytesIn)],
-    ['Results', bytes(all.bytesOut)],
+    ['Results', html`${bytes(all.bytesOut)}${output?.startsWith('/') ? html` in <a href=${link(['files', ...segmentsOf(output)])}><${Name} text=${output} /></a>` : ''}`],
     ['Local', `${percent(all.local / Math.max(1, all.done))} of segments`],
     all.retried > 0 && ['Tried again', count(all.retried)],
     job.failed_segments > 0 && ['Given up', plural(job.failed_segments, 'segment')],

@@ -1,5 +1,5 @@
 // The jobs, newest first, by state and user.
-// It never starts a job: that is for the command line and the libraries.
+// It never starts a job: that is for the form (jobform.js).
 import { html } from './vendor/htm.js';
 import { query, useGet } from './api.js';
 import { ago, bytes, count, plural } from './format.js';
@@ -9,17 +9,18 @@ import { Bar, Failed, Name, Section, State, Time, Waiting } from './widgets.js';
 
 const STATES = ['running', 'done', 'failed', 'cancelled', 'lost'];
 
-export function Jobs({ options }) {
+export function Jobs({ options, session }) {
   const wanted = { user: options.get('user') ?? '', state: options.get('state') ?? '', limit: options.get('limit') ?? '200' };
   const answer = useGet(`/jobs${query(wanted)}`, 3000);
   const change = (part) => go(['jobs'], Object.fromEntries(Object.entries({ ...wanted, ...part }).filter(([key, value]) => value && !(key === 'limit' && value === '200'))), { replace: true });
   const tools = html`<div class="tools">
     <label>State <select value=${wanted.state} onChange=${(event) => change({ state: event.currentTarget.value })}><option value="">all</option>${STATES.map((state) => html`<option value=${state}>${state}</option>`)}</select></label>
-    <label>User <input type="search" value=${wanted.user} placeholder="anybody" onChange=${(event) => change({ user: event.currentTarget.value.trim() })} /></label></div>`;
+    <label>User <input type="search" value=${wanted.user} placeholder="anybody" onChange=${(event) => change({ user: event.currentTarget.value.trim() })} /></label>
+    ${!session.read_only && html`<a class="button button-strong" href=${link(['jobs', 'new'])}>New job</a>`}</div>`;
   const isCut = answer.data?.length >= Number(wanted.limit);
   return html`<h1>Jobs</h1>
     <${Section} title=${answer.data ? `${isCut ? 'The newest ' : ''}${plural(answer.data.length, 'job')}` : 'Jobs'} tools=${tools}>
-      ${answer.data ? html`<${Failed} error=${answer.error} /><${JobTable} jobs=${answer.data} empty="No job matches. Start one with “sector run”." />
+      ${answer.data ? html`<${Failed} error=${answer.error} /><${JobTable} jobs=${answer.data} empty="No job matches. “New job” starts one, and so does “sector run”." />
         ${isCut && html`<button type="button" onClick=${() => change({ limit: String(Number(wanted.limit) + 500) })}>Show older ones</button>`}`
         : html`<${Waiting} answer=${answer} />`}<//>`;
 }

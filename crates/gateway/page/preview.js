@@ -1,8 +1,9 @@
-// The beginning of a file, shown by its kind: text, CSV, JSON, notebook, FITS header, picture, or bytes.
+// The beginning of a file, shown by its kind: text, CSV, JSON, notebook, FITS header, Parquet, picture, or bytes.
 // It never runs or renders anything that a file says: text is always text.
 import { html, useEffect, useState } from './vendor/htm.js';
 import { contentPath, request } from './api.js';
 import { bytes, clean, cleanLines } from './format.js';
+import { ParquetHead } from './parquet.js';
 import { Failed, Name } from './widgets.js';
 
 const FIRST = 256 * 1024;
@@ -10,6 +11,7 @@ const PICTURE_MAX = 20 * 1024 * 1024;
 const ROWS_MAX = 200;
 const COLUMNS_MAX = 40;
 const PICTURES = { png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp' };
+const PARQUET = ['parquet', 'parq', 'pq'];
 const NOTEBOOK_MAX = 20 * 1024 * 1024;
 
 const endingOf = (path) => (path.match(/\.([a-z0-9]+)$/i)?.[1] ?? '').toLowerCase();
@@ -31,6 +33,7 @@ export function Preview({ entry }) {
 async function load(entry, signal) {
   const ending = endingOf(entry.path);
   if (entry.size_bytes === 0) return { kind: 'empty' };
+  if (PARQUET.includes(ending)) return { kind: 'parquet' };
   const isWhole = (limit) => entry.size_bytes <= limit;
   if (PICTURES[ending] && isWhole(PICTURE_MAX)) {
     const data = await (await request('GET', contentPath(entry.path), { signal })).arrayBuffer();
@@ -153,6 +156,7 @@ function Content({ content, entry }) {
   if (kind === 'empty') return html`<p class="quiet">The file is empty.</p>`;
   if (kind === 'picture') return html`<img class="picture" src=${content.picture} alt="Picture ${clean(entry.path)}" />`;
   if (kind === 'fits') return content.headers.map((cards, at) => html`<${Rows} rows=${[['Keyword', 'Value', 'Comment'], ...cards]} label="FITS header ${at + 1}" />`);
+  if (kind === 'parquet') return html`<${ParquetHead} entry=${entry} />`;
   if (kind === 'rows') return html`${cut}<${Rows} rows=${content.rows} label="Rows" />`;
   if (kind === 'notebook') return html`<${Notebook} cells=${content.cells} />`;
   if (kind === 'bytes') return html`${cut}<pre class="bytes" tabindex="0" aria-label="Bytes">${hex(content.data.subarray(0, 4096))}</pre>`;

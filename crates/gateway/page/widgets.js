@@ -58,12 +58,12 @@ export function Facts({ items }) {
 }
 
 export function Section({ title, tools, children, id }) {
-  return html`<section class="panel" aria-label=${title} id=${id}>
+  return html`<section class="panel" aria-label=${typeof title === 'string' ? title : undefined} id=${id}>
     <div class="panel-head"><h2>${title}</h2>${tools}</div>${children}</section>`;
 }
 
 /** A dialog that keeps the focus inside and closes with Escape. */
-function Dialog({ title, onClose, children }) {
+export function Dialog({ title, onClose, children }) {
   const box = useRef(null);
   useEffect(() => {
     const before = document.activeElement;
@@ -71,12 +71,15 @@ function Dialog({ title, onClose, children }) {
     if (!dialog.open) dialog.showModal();
     return () => { if (dialog.open) dialog.close(); if (before?.isConnected) before.focus(); };
   }, []);
-  return html`<dialog ref=${box} aria-label=${title} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
-    <h2>${title}</h2>${children}</dialog>`;
+  return html`<dialog ref=${box} aria-label=${clean(title)} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
+    <h2>${clean(title)}</h2>${children}</dialog>`;
 }
 
-/** A question with a button that does it; stays open and says why when it fails. */
-export function Ask({ title, children, action, kind = 'strong', onDone, onClose }) {
+/**
+ * A question with a button that does it; stays open and says why when it fails. A refusal that is about one of its
+ * `fields` is said there: `children` is then a function that gets the error.
+ */
+export function Ask({ title, children, action, kind = 'strong', fields = [], onDone, onClose }) {
   const [error, setError] = useState(null);
   const [isBusy, setBusy] = useState(false);
   const run = async (event) => {
@@ -86,11 +89,25 @@ export function Ask({ title, children, action, kind = 'strong', onDone, onClose 
     try { onDone(await action.run()); } catch (failure) { setError(failure); setBusy(false); }
   };
   return html`<${Dialog} title=${title} onClose=${onClose}>
-    <form onSubmit=${run}>${children}
-      <${Failed} error=${error} />
+    <form onSubmit=${run}>${typeof children === 'function' ? children(error) : children}
+      ${!fields.includes(fieldOf(error)) && html`<${Failed} error=${error} />`}
       <div class="buttons"><button type="button" onClick=${onClose}>${action.back ?? 'Back'}</button>
         <button class=${kind} disabled=${isBusy || action.disabled}>${action.label}</button></div>
     </form><//>`;
+}
+
+/** The field of a request that a refusal is about. */
+export const fieldOf = (error) => error?.body?.error?.field ?? null;
+
+/** A field with its hint and, if the server has refused it, why. `children` gets the attributes of the input. */
+export function Field({ of, label, hint, error, children }) {
+  const isWrong = of != null && fieldOf(error) === of;
+  const id = `field-${of}`;
+  const told = [hint && `${id}-hint`, isWrong && `${id}-error`].filter(Boolean).join(' ');
+  return html`<div class="field ${isWrong ? 'field-wrong' : ''}"><label for=${id}>${label}</label>
+    ${children({ id, 'aria-invalid': isWrong ? 'true' : undefined, 'aria-describedby': told || undefined })}
+    ${hint && html`<p class="quiet hint-line" id="${id}-hint">${hint}</p>`}
+    ${isWrong && html`<p class="field-error" id="${id}-error" role="alert"><${Sentence} text=${error.message} /></p>`}</div>`;
 }
 
 // Short messages at the lower edge: what was done, or why not.

@@ -5,10 +5,10 @@ use std::{
     io::{self, IsTerminal, Write},
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
-    time::{Duration, SystemTime},
 };
 
 use bytesize::ByteSize;
+use client::views;
 use jiff::{Timestamp, tz::TimeZone};
 use protocol::Status;
 use serde::Serialize;
@@ -99,13 +99,15 @@ pub fn red(text: &str) -> String {
     if io::stdout().is_terminal() { format!("\x1b[31m{text}\x1b[0m") } else { text.to_owned() }
 }
 
-/// A time as RFC 3339, to the second for people and to the millisecond for JSON.
+/// A time as RFC 3339, to the second for people and to the millisecond for JSON. A time after the year 9999, as a wrong
+/// clock may say it, is `-` for people.
 pub fn time(unix_millis: u64, exact: bool) -> String {
-    let time = SystemTime::UNIX_EPOCH + Duration::from_millis(unix_millis);
     if exact {
-        humantime::format_rfc3339_millis(time).to_string()
+        views::rfc3339(unix_millis)
+    } else if unix_millis > views::YEAR_9999_END_UNIX_MILLIS {
+        "-".into()
     } else {
-        humantime::format_rfc3339_seconds(time).to_string()
+        views::rfc3339_seconds(unix_millis)
     }
 }
 
@@ -171,6 +173,12 @@ mod tests {
         assert_eq!(time_in(1_784_116_800_000, berlin.clone()), "2026-07-15T14:00:00+02:00");
         assert_eq!(time_in(1_784_116_800_000, TimeZone::UTC), "2026-07-15T12:00:00+00:00");
         assert_eq!(time_in(u64::MAX, berlin), "-");
+    }
+
+    #[test]
+    fn a_time_after_the_year_9999_is_no_panic() {
+        assert_eq!(time(views::YEAR_9999_END_UNIX_MILLIS, false), "9999-12-31T23:59:59Z");
+        assert_eq!((time(u64::MAX, false), time(u64::MAX, true)), ("-".into(), "9999-12-31T23:59:59.999Z".into()));
     }
 
     #[test]

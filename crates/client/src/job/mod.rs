@@ -20,6 +20,7 @@ mod printed_logs;
 mod python_environment;
 mod python_modules;
 mod refusals;
+mod request;
 mod side_files;
 mod spe;
 mod spec;
@@ -31,12 +32,15 @@ pub use error_slice::{ErrorLine, alike};
 pub use index::IndexedRecords;
 pub use parameters::{Parameter, distribute};
 pub use protocol::{
-    JobId, SideFileName,
+    JobId, SideFileName, built_in,
     message::spe::{FunctionCode, FunctionSpec, PythonCode, PythonFunction},
 };
 use protocol::{SectorPath, message::request::AdmitJobRequest};
 pub use python_environment::PythonEnvironment;
 pub use python_modules::{give_modules, read_modules};
+pub use request::{
+    NamedFunction, check_file_bytes, function_in_file, job_title, named_function, segment_bytes, stages,
+};
 pub use side_files::SideFileSpec;
 pub use spec::{JobOutcome, JobOutput, JobProgress, JobSpec, StageSpec};
 pub use sphere::SkippedSegment;

@@ -2,7 +2,7 @@
 //! They are found before the job begins, and each is pinned to its version at that time. A node that finds another
 //! version refuses, and the job ends: a job never reads two versions.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, str::FromStr};
 
 use protocol::{SectorPath, SideFileName, SliceId, limits, message::client_master::EntryKind};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,17 @@ pub struct SideFileSpec {
     pub name: SideFileName,
     /// Its path: a file of at most [`SIDE_FILE_BYTES_MAX`](limits::SIDE_FILE_BYTES_MAX) bytes.
     pub path: SectorPath,
+}
+
+impl FromStr for SideFileSpec {
+    type Err = String;
+
+    /// Reads `NAME=PATH`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, path) = text.split_once('=').ok_or("write NAME=PATH, for example words=/dictionary")?;
+        let name = SideFileName::new(name).map_err(|error| error.to_string())?;
+        Ok(Self { name, path: SectorPath::parse(path).map_err(|error| error.to_string())? })
+    }
 }
 
 /// A side file in the version that the job reads.

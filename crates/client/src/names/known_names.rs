@@ -5,6 +5,15 @@ use protocol::{Acl, Principal, Status, UserName};
 
 use crate::{Client, ClientError};
 
+/// The sentence about a user or group whom the cloud does not know; none for everyone.
+pub fn unknown_message(principal: &Principal) -> Option<String> {
+    match principal {
+        Principal::User(user) => Some(format!("there is no user `{user}` (`sector user list`)")),
+        Principal::Group(group) => Some(format!("there is no group `{group}` (`sector group list`)")),
+        Principal::Everyone => None,
+    }
+}
+
 impl Client {
     /// A user or group of an access list whom the cloud does not know; none for callers who may not list users.
     ///

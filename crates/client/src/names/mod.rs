@@ -2,7 +2,7 @@
 //! a file.
 
 pub mod expand;
-mod known_names;
+pub mod known_names;
 pub mod location;
 pub mod namespace;
 pub mod rights;

@@ -26,7 +26,7 @@ pub use work::WorkView;
 
 use std::time::{Duration, SystemTime};
 
-/// A time as RFC 3339 to the millisecond, in UTC.
+/// A time as RFC 3339 to the millisecond, in UTC. It ends with the year 9999, and so does every later time.
 pub fn rfc3339(unix_millis: u64) -> String {
     humantime::format_rfc3339_millis(at(unix_millis)).to_string()
 }
@@ -43,5 +43,23 @@ pub fn parse_rfc3339(text: &str) -> Option<u64> {
 }
 
 fn at(unix_millis: u64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_millis(unix_millis)
+    // Formatting a later one would panic, and a clock that is wrong may say anything.
+    SystemTime::UNIX_EPOCH + Duration::from_millis(unix_millis.min(YEAR_9999_END_UNIX_MILLIS))
+}
+
+/// The last millisecond that RFC 3339 can write.
+pub const YEAR_9999_END_UNIX_MILLIS: u64 = 253_402_300_799_999;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_after_the_year_9999_is_no_panic() {
+        for late in [YEAR_9999_END_UNIX_MILLIS, YEAR_9999_END_UNIX_MILLIS + 1, u64::MAX] {
+            assert_eq!(rfc3339(late), "9999-12-31T23:59:59.999Z");
+            assert_eq!(rfc3339_seconds(late), "9999-12-31T23:59:59Z");
+        }
+        assert_eq!(parse_rfc3339(&rfc3339(1_768_478_400_999)), Some(1_768_478_400_999));
+    }
 }

@@ -30,6 +30,8 @@ pub(crate) struct ApiError {
     reason: &'static str,
     message: String,
     path: Option<String>,
+    /// Of the request, if one field is to blame.
+    field: Option<&'static str>,
     retry_after_seconds: Option<u32>,
 }
 
@@ -49,6 +51,11 @@ impl ApiError {
         Self { path: Some(path.to_string()), ..self }
     }
 
+    /// The same, about this field of the request.
+    pub(crate) fn in_field(self, field: &'static str) -> Self {
+        Self { field: Some(field), ..self }
+    }
+
     /// Whether the user must log in (again).
     pub(crate) fn is_about_login(&self) -> bool {
         self.status == StatusCode::UNAUTHORIZED
@@ -56,7 +63,11 @@ impl ApiError {
 
     /// As events carry it.
     pub(crate) fn view(&self) -> serde_json::Value {
-        json!({"reason": self.reason, "message": self.message, "path": self.path})
+        let mut view = json!({"reason": self.reason, "message": self.message, "path": self.path});
+        if let Some(field) = self.field {
+            view["field"] = field.into();
+        }
+        view
     }
 }
 
@@ -68,6 +79,7 @@ impl From<Refusal> for ApiError {
             reason: reason.as_str(),
             message,
             path: None,
+            field: None,
             retry_after_seconds: match reason {
                 Reason::LeaseHeld { seconds } | Reason::TooManyRequests { seconds } | Reason::LockedOut { seconds } => {
                     Some(seconds)

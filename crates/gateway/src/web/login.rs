@@ -25,10 +25,17 @@ use super::{
 
 /// `GET /session`.
 pub(crate) async fn session(State(web): State<Web>, caller: Caller) -> Answer {
-    document(&session_view(&web, &caller.client, caller.is_visitor()).await?)
+    let ends_login = caller.session().is_ok_and(|session| session.login().is_some());
+    document(&session_view(&web, &caller.client, caller.is_visitor(), ends_login).await?)
 }
 
-async fn session_view(web: &Web, client: &client::Client, is_visitor: bool) -> Result<serde_json::Value, ApiError> {
+/// `ends_login`: whether a logout here ends the login at the security server, and with it the jobs that it began.
+async fn session_view(
+    web: &Web,
+    client: &client::Client,
+    is_visitor: bool,
+    ends_login: bool,
+) -> Result<serde_json::Value, ApiError> {
     let you = client.who_am_i().await?;
     Ok(json!({
         "user": you.rights.user.to_string(),
@@ -37,6 +44,7 @@ async fn session_view(web: &Web, client: &client::Client, is_visitor: bool) -> R
         "cloud": web.cloud().settings().address.to_string(),
         "version": env!("CARGO_PKG_VERSION"),
         "read_only": is_visitor,
+        "logout_ends_jobs": ends_login,
     }))
 }
 
@@ -131,7 +139,7 @@ pub(crate) async fn logout(State(web): State<Web>, headers: HeaderMap) -> Answer
 /// there is worth nothing.
 async fn begin(web: &Web, headers: &HeaderMap, profile: Profile) -> Answer {
     let client = web.cloud().log_in(&profile).await?;
-    let view = session_view(web, &client, false).await?;
+    let view = session_view(web, &client, false, profile.session.is_some()).await?;
     end_current(web, headers).await;
     let secret = new_secret();
     web.sessions().add(SessionKey::of_cookie(&secret), WebSession::of_login(client, profile.session))?;

@@ -6,15 +6,18 @@ mod answer;
 mod ask;
 mod caller;
 mod cloud_requests;
+mod compression;
 mod content;
 mod file_requests;
 mod headers;
 mod job_requests;
+mod job_start;
 mod live;
 mod login;
 mod overviews;
 mod page;
 mod pending_logins;
+mod people_changes;
 mod people_requests;
 mod rate;
 mod routes;
@@ -35,6 +38,8 @@ pub(crate) fn router(web: Web) -> Router {
     api.fallback(page::serve)
         .layer(axum::middleware::from_fn(short_bodies::read_first))
         .layer(axum::middleware::from_fn_with_state(web.clone(), headers::around))
+        .layer(axum::middleware::from_fn(compression::mark))
+        .layer(compression::layer())
         .layer(axum::extract::DefaultBodyLimit::disable())
         .with_state(web)
 }

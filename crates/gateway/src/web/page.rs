@@ -19,10 +19,16 @@ pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Respo
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
         return if FILES.is_empty() && path == "/" { without_page() } else { not_found(path) };
     };
-    let etag = format!("\"{}\"", file.digest);
+    let packed = file.packed.filter(|_| takes_gzip(&headers));
+    let etag = format!("\"{}{}\"", file.digest, if packed.is_some() { "-gzip" } else { "" });
     let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == etag.as_bytes());
-    let mut response = if is_known { StatusCode::NOT_MODIFIED.into_response() } else { file.bytes.into_response() };
+    let mut response = match packed {
+        _ if is_known => StatusCode::NOT_MODIFIED.into_response(),
+        Some(bytes) => ([(header::CONTENT_ENCODING, "gzip")], bytes).into_response(),
+        None => file.bytes.into_response(),
+    };
     let headers = response.headers_mut();
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind(name)));
     // Asked for again each time, and sent only if it has changed.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -30,6 +36,16 @@ pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Respo
         headers.insert(header::ETAG, etag);
     }
     response
+}
+
+/// Whether the browser reads gzip. One that forbids it (`q=0`) is none that we know, and is obeyed.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|one| {
+        one.split_once(';').map_or(one.trim() == "gzip", |(name, weight)| {
+            name.trim() == "gzip" && !matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
+        })
+    })
 }
 
 fn not_found(path: &str) -> Response {
@@ -60,6 +76,8 @@ fn kind(name: &str) -> &'static str {
 struct PageFile {
     name: &'static str,
     bytes: &'static [u8],
+    /// The same, compressed, unless that is no shorter.
+    packed: Option<&'static [u8]>,
     digest: &'static str,
 }
 
@@ -93,5 +111,24 @@ mod tests {
         let uri: Uri = format!("/{}", file.name).parse().expect("an address");
         let response = serve(Method::GET, uri, headers.into_iter().collect()).await;
         assert_eq!(response.status(), StatusCode::NOT_MODIFIED);
+    }
+
+    #[tokio::test]
+    async fn a_file_goes_out_compressed_to_those_alone_who_take_that() {
+        let Some(file) = FILES.iter().find(|file| file.name == "style.css") else { return };
+        let sent = async |accepted: &'static str| {
+            let headers = [(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted))];
+            let response = serve(Method::GET, Uri::from_static("/style.css"), headers.into_iter().collect()).await;
+            let is_packed = response.headers().contains_key(header::CONTENT_ENCODING);
+            (is_packed, axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body"))
+        };
+        for plain in ["identity", "br, zstd", "gzip;q=0", ""] {
+            assert!(sent(plain).await == (false, file.bytes.into()), "{plain}");
+        }
+        let (is_packed, bytes) = sent("deflate, gzip;q=0.5, br").await;
+        assert!(is_packed && bytes.len() < file.bytes.len() / 2);
+        let mut text = Vec::new();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&bytes[..]), &mut text).expect("gzip");
+        assert!(text == file.bytes);
     }
 }

@@ -11,7 +11,8 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Web, answer::Answer, cloud_requests, content, file_requests, job_requests, live, login, people_requests, uploads,
+    Web, answer::Answer, cloud_requests, content, file_requests, job_requests, job_start, live, login, people_changes,
+    people_requests, uploads,
 };
 
 /// One of them.
@@ -106,6 +107,10 @@ pub(crate) fn all() -> Vec<Route> {
             ("state", "In this state alone"),
             ("limit", "So many, the newest"),
         ]),
+        Route::new("post", "/jobs", "Start a job as `sector run --detach`; answers as /jobs/{job}", job_start::start).body(
+            "functions, inputs, output; optional: params, side, buckets, segment_bytes, records, result_records, max_errors",
+        ),
+        Route::new("get", "/functions", "The built-in functions: name, what it does, parameters", job_start::functions),
         Route::new("get", "/jobs/{job}", "As `sector --json job ID`", job_requests::job),
         Route::new("get", "/jobs/{job}/segments", "As `sector --json job ID --segments`", job_requests::segments),
         Route::new("get", "/jobs/{job}/logs", "As `sector --json job ID --logs`", job_requests::logs),
@@ -149,12 +154,6 @@ pub(crate) fn all() -> Vec<Route> {
             .body("path, to (optional)"),
         Route::new("post", "/trash/empty", "Remove all of the own trash for good", file_requests::empty_trash),
         Route::new("get", "/versions", "As `sector --json versions`", file_requests::versions).query(&[PATH]),
-        Route::new("get", "/acl", "As `sector --json acl get`", people_requests::acl).query(&[PATH]),
-        Route::new("get", "/users", "As `sector --json user list`", people_requests::users),
-        Route::new("get", "/groups", "As `sector --json group list`", people_requests::groups),
-        Route::new("get", "/tokens", "As `sector --json user token list`", people_requests::tokens)
-            .query(&[("user", "Whose")]),
-        Route::new("get", "/quotas", "As `sector --json quota list`", people_requests::quotas),
         Route::new("get", "/audit", "As `sector --json audit show`", people_requests::audit).query(&[
             ("since", "a time such as 2026-01-31T08:00:00Z"),
             ("until", "such a time"),
@@ -171,6 +170,57 @@ pub(crate) fn all() -> Vec<Route> {
             cloud_requests::metrics,
         ),
         Route::new("get", "/openapi.json", "This description", describe),
+    ]
+    .into_iter()
+    .chain(of_people())
+    .collect()
+}
+
+/// Those about users, groups, tokens, quotas and rights.
+fn of_people() -> Vec<Route> {
+    const PATH: (&str, &str) = ("path", "A path in the cloud");
+    vec![
+        Route::new("get", "/users", "As `sector --json user list`", people_requests::users),
+        Route::new("post", "/users", "As `sector user add`", people_changes::add_user)
+            .body("user, password (of a person), groups, admin, addresses, service (all optional)"),
+        Route::new(
+            "patch",
+            "/users/{user}",
+            "As `sector user disable`, `enable` and `set`",
+            people_changes::change_user,
+        )
+        .body("enabled, admin, addresses (each optional)"),
+        Route::new("delete", "/users/{user}", "As `sector user remove`", people_changes::remove_user),
+        Route::new("put", "/users/{user}/password", "As `sector user passwd`", people_changes::set_password)
+            .body("new, old (for the own one)"),
+        Route::new("get", "/groups", "As `sector --json group list`", people_requests::groups),
+        Route::new("post", "/groups", "As `sector group add`", people_changes::add_group).body("group"),
+        Route::new("delete", "/groups/{group}", "As `sector group remove`", people_changes::remove_group),
+        Route::new("put", "/groups/{group}/members/{user}", "As `sector group join`", people_changes::join_group),
+        Route::new("delete", "/groups/{group}/members/{user}", "As `sector group leave`", people_changes::leave_group),
+        Route::new("get", "/tokens", "As `sector --json user token list`", people_requests::tokens)
+            .query(&[("user", "Whose")]),
+        Route::new(
+            "post",
+            "/tokens",
+            "As `sector --json user token add`; the token is in this answer and nowhere else",
+            people_changes::add_token,
+        )
+        .body("user, name, life_seconds (90 days if not given)"),
+        Route::new("delete", "/tokens", "As `sector user token revoke`", people_changes::revoke_token)
+            .query(&[("user", "Whose"), ("name", "Its name")]),
+        Route::new("get", "/quotas", "As `sector --json quota list`", people_requests::quotas),
+        Route::new(
+            "put",
+            "/quotas",
+            "As `sector quota set`; a limit that is not given is none",
+            people_changes::set_quota,
+        )
+        .body("user, bytes, files, unknown (true: also of a user who has not been here yet)"),
+        Route::new("get", "/acl", "As `sector --json acl get`", people_requests::acl).query(&[PATH]),
+        Route::new("put", "/acl", "As `sector --json acl set`", people_changes::set_acl)
+            .body("path, acl (such as `user:alice:rw,everyone:r`), unknown (true: also unknown users and groups)"),
+        Route::new("delete", "/acl", "As `sector --json acl clear`", people_changes::clear_acl).query(&[PATH]),
     ]
 }
 
@@ -245,7 +295,8 @@ All requests are below `/api/v1` of a gateway ([`howto/web-page.md`](howto/web-p
 a token by HTTP basic authentication. `GET /openapi.json` has this list for tools.
 
 Answers are the JSON of commands ([`command-line.md`](command-line.md)). A failure is
-`{\"error\":{\"reason\",\"message\",\"path\"}}` with the reasons of commands, and one of these statuses:
+`{\"error\":{\"reason\",\"message\",\"path\"}}` with the reasons of commands. Where one field of the request is to blame,
+`field` names it. The status is one of these:
 
 | status | when |
 |---|---|
@@ -267,6 +318,12 @@ A program that changes something with a cookie instead of a token sends the head
 `GET /live` sends `overview` each second: `health`, `nodes`, `load`, `links`, `jobs` and `work`, each as the request of that name
 answers. What is as it was in the event before is left out. While the master does not answer it sends `unreachable`,
 with the reason.
+
+The fields of `POST /jobs` are those of `sector run`, written as there. `functions` are its UDFs in the order of their
+stages, and `inputs` is a list of paths and globs for each stream. Files of functions are paths in the cloud.
+
+To programs that send `Accept-Encoding: gzip`, answers to `GET` above a kilobyte come compressed, and so do the events of
+`/live`. Bytes of files never do.
 
 | method | path | does | takes |
 |---|---|---|---|

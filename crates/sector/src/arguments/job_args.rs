@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use bytesize::ByteSize;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use client::{
     JobState,
-    job::{Parameter, SideFileSpec},
+    job::{Parameter, SideFileSpec, segment_bytes},
 };
-use protocol::{JobId, RecordFraming, SectorPath, SideFileName, UserName, limits};
+use protocol::{JobId, RecordFraming, UserName, limits};
 use terminal::{cloud_path, count_of, count_within};
 
 #[derive(Clone, Debug, Args)]
@@ -150,20 +149,10 @@ fn found_records(text: &str) -> Result<RecordFraming, String> {
 
 /// Reads `NAME=PATH`.
 fn side_file(text: &str) -> Result<SideFileSpec, String> {
-    let (name, path) = text.split_once('=').ok_or("write NAME=PATH, for example words=/dictionary")?;
-    let name = SideFileName::new(name).map_err(|error| error.to_string())?;
-    Ok(SideFileSpec { name, path: SectorPath::parse(&cloud_path(path)?).map_err(|error| error.to_string())? })
-}
-
-/// Reads `MIN:MAX` with sizes like `8MiB:128MB`.
-fn segment_bytes(text: &str) -> Result<(u64, u64), String> {
-    let size = |text: &str| text.parse::<ByteSize>().map(|size| size.as_u64());
-    let (min, max) = text.split_once(':').ok_or("write MIN:MAX, for example 8MiB:128MiB")?;
-    let (min, max) = (size(min)?, size(max)?);
-    if min == 0 || min > max {
-        return Err("the smallest segment must be more than nothing and no more than the largest".into());
+    match text.split_once('=') {
+        Some((name, path)) => format!("{name}={}", cloud_path(path)?).parse(),
+        None => text.parse(),
     }
-    Ok((min, max))
 }
 
 #[cfg(test)]
@@ -205,14 +194,6 @@ mod tests {
         assert_eq!(found, Ok(("words".into(), "/text/a=b".into())));
         for text in ["words", "=/a", "my-words=/a", "words=a/../b"] {
             assert!(side_file(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn segment_sizes_take_units_and_refuse_nonsense() {
-        assert_eq!(segment_bytes("8MiB:1GB"), Ok((8 << 20, 1_000_000_000)));
-        for text in ["8MiB", "0:1", "2:1", "x:y", ":"] {
-            assert!(segment_bytes(text).is_err(), "{text}");
         }
     }
 }

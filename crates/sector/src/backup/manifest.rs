@@ -8,7 +8,7 @@ use std::{
 
 use protocol::Reason;
 use serde::{Deserialize, Serialize};
-use terminal::failure::Failure;
+use terminal::{failure::Failure, show};
 
 /// A backup.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -109,8 +109,7 @@ impl Role {
 impl Manifest {
     /// When it was made, for people.
     pub(crate) fn made(&self) -> String {
-        let since = std::time::Duration::from_millis(self.made_unix_millis);
-        humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since).to_string()
+        show::time(self.made_unix_millis, false)
     }
 
     /// The text of the manifest's file.

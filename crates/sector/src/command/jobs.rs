@@ -6,12 +6,12 @@ use std::time::Duration;
 use client::{
     Client, Entry, JobRecord, JobState, SectorPath,
     job::{
-        ErrorLine, FunctionSpec, JobOutcome, JobOutput, JobSpec, PythonEnvironment, StageSpec, alike, distribute,
-        give_modules, read_modules,
+        ErrorLine, JobOutcome, JobOutput, JobSpec, PythonEnvironment, alike, distribute, give_modules, job_title,
+        read_modules, stages,
     },
     views::{JobView, StageView},
 };
-use protocol::{Reason, RecordFraming};
+use protocol::Reason;
 use terminal::{drive, failure::Failure, sanitize, say, show};
 
 use super::{logs, segments, udf};
@@ -36,13 +36,10 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         Some(buckets) => buckets,
         None => cloud.default_buckets().await?,
     };
-    let stages = stages(&run, functions, buckets)?;
+    let stages = stages(functions, &run.result_records, run.buckets, buckets, &run.side)?;
+    let names: Vec<_> = std::iter::once(&run.udf).chain(&run.then).map(String::as_str).collect();
     let mut spec = JobSpec {
-        title: format!(
-            "{} over {}",
-            std::iter::once(&run.udf).chain(&run.then).map(String::as_str).collect::<Vec<_>>().join(", then "),
-            run.inputs.0.iter().map(|patterns| patterns.join(" ")).collect::<Vec<_>>().join(" with ")
-        ),
+        title: job_title(&names, &run.inputs.0),
         inputs,
         zipped_inputs: beside,
         stages,
@@ -67,20 +64,6 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
     }
     let outcome = drive(cloud, spec, "run", global).await?;
     show_outcome(&outcome, &output, global)
-}
-
-/// The stages of a job, each with what its results are.
-fn stages(run: &Run, functions: Vec<FunctionSpec>, buckets: u32) -> Result<Vec<StageSpec>, Failure> {
-    let results = result_records(&run.result_records, functions.len())?;
-    let last = functions.len() - 1;
-    let stage = |(number, (function, records))| StageSpec {
-        function,
-        // The last stage's results stay where they are made, unless buckets are requested and it is the only stage.
-        buckets: (number < last || (last == 0 && run.buckets.is_some())).then_some(buckets),
-        records,
-        side_files: run.side.clone(),
-    };
-    Ok(functions.into_iter().zip(results).enumerate().map(stage).collect())
 }
 
 /// The Python packages that go along.
@@ -221,18 +204,6 @@ fn error_text(line: &ErrorLine) -> String {
     format!(
         "stage {stage}: `{function}` failed on `{slice}`, segment {segment} (bytes {from} to {until}){record}{start}: {message}"
     )
-}
-
-/// The record format of each stage's results: one for all, or one for each.
-fn result_records(given: &[RecordFraming], stages: usize) -> Result<Vec<RecordFraming>, Failure> {
-    match given {
-        [only] => Ok(vec![*only; stages]),
-        each if each.len() == stages => Ok(each.to_vec()),
-        each => Err(Failure::usage(format!(
-            "`--result-records` is given {} times for {stages} stages: give it once, or once for each",
-            each.len()
-        ))),
-    }
 }
 
 /// A stage for people.

@@ -1,6 +1,6 @@
 //! Refusals of users and groups that the cloud does not know. The client library finds them. It never changes anything.
 
-use client::Client;
+use client::{Client, names::known_names::unknown_message};
 use protocol::{Acl, Principal, Reason, UserName};
 use terminal::failure::Failure;
 
@@ -22,12 +22,10 @@ pub(super) async fn check_known_user(cloud: &Client, user: &UserName) -> Result<
 }
 
 fn refuse(unknown: Option<Principal>, advice: &str) -> Result<(), Failure> {
-    let named = match unknown {
-        Some(Principal::User(user)) => format!("there is no user `{user}` (`sector user list`)"),
-        Some(Principal::Group(group)) => format!("there is no group `{group}` (`sector group list`)"),
-        Some(Principal::Everyone) | None => return Ok(()),
-    };
-    Err(Failure::new(Reason::NotFound, named + advice))
+    match unknown.as_ref().and_then(unknown_message) {
+        Some(named) => Err(Failure::new(Reason::NotFound, named + advice)),
+        None => Ok(()),
+    }
 }
 
 /// What takes such a name.
