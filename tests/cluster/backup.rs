@@ -47,6 +47,18 @@ fn files_below(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
+#[test]
+fn without_a_folder_the_cloud_that_runs_here_is_backed_up_wherever_its_data_are() {
+    let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
+    assert_ne!(cloud.data(), cloud.home.join("data"));
+    let taken = cloud.json(&["backup", text(&cloud.folder().join("backups"))]);
+    let folders: Vec<_> =
+        taken["parts"].as_array().unwrap().iter().map(|part| part["folder"].as_str().unwrap()).collect();
+    assert!(folders.len() == 2 && folders.iter().all(|folder| Path::new(folder).starts_with(cloud.data())), "{taken}");
+    let examined = cloud.run(&["doctor"]).text();
+    assert!(examined.contains(text(cloud.data())), "{examined}");
+}
+
 // Promise 63.
 #[test]
 fn a_backup_taken_under_load_is_put_back_and_costs_no_file_that_was_written_since() {

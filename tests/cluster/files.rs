@@ -1,6 +1,11 @@
 //! Files through the command line: what goes in comes out, and what is wrong is said.
 
-use std::{fs, io::Write, process::Stdio};
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::{FileTypeExt, symlink},
+    process::Stdio,
+};
 
 use cluster::{Cloud, ended, random_bytes};
 
@@ -40,6 +45,68 @@ fn a_range_is_the_bytes_from_first_to_last() {
     }
     cloud.fails(2, &["cat", "--range", "9-5", "/in"]);
     cloud.fails(2, &["cat", "--range", "300000-300001", "/in"]);
+}
+
+#[test]
+fn a_device_a_pipe_and_a_link_are_written_into_and_stay_what_they_are() {
+    let cloud = small();
+    let bytes = random_bytes(300_000);
+    let file = cloud.random_file("in", 300_000);
+    cloud.ok(&["put", file.to_str().unwrap(), "/in"]);
+    // Links to the devices: if one were replaced, the machine would not suffer.
+    let at = |name: &str| cloud.folder().join(name);
+    for device in ["null", "full"] {
+        symlink(format!("/dev/{device}"), at(device)).unwrap();
+    }
+    cloud.ok(&["get", "/in", "null"]);
+    cloud.ok(&["get", "-f", "/in", "null"]);
+    let full = cloud.fails(1, &["get", "-f", "/in", "full"]);
+    assert!(full.contains("No space left"), "{full}");
+    for device in ["null", "full"] {
+        assert!(fs::metadata(at(device)).unwrap().file_type().is_char_device(), "{device}");
+    }
+    assert_eq!(cloud.run(&["get", "-f", "/in", "/dev/stdout"]).out, bytes);
+    assert!(std::process::Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+    let read = fs::File::create(at("read")).unwrap();
+    let mut reader = std::process::Command::new("cat").arg(at("pipe")).stdout(read).spawn().unwrap();
+    cloud.ok(&["get", "/in", "pipe"]);
+    reader.wait().unwrap();
+    assert_eq!(fs::read(at("read")).unwrap(), bytes);
+    assert!(fs::metadata(at("pipe")).unwrap().file_type().is_fifo());
+    // A link stays one, and the file behind it has the bytes.
+    cloud.file("real", "before");
+    symlink("real", at("link")).unwrap();
+    cloud.fails(7, &["get", "/in", "link"]);
+    cloud.ok(&["get", "-f", "/in", "link"]);
+    assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
+    assert_eq!(fs::read(at("real")).unwrap(), bytes);
+    // A file where a folder would have to be is no matter of force.
+    let in_the_way = cloud.fails(1, &["get", "-f", "/in", "real/in"]);
+    assert!(!in_the_way.contains("--force"), "{in_the_way}");
+}
+
+#[test]
+fn a_glob_of_rm_names_folders_themselves_and_a_bad_path_holds_up_no_other() {
+    let cloud = small();
+    for path in ["/pro/a", "/pro/deep/b", "/prod", "/other"] {
+        cloud.ok(&["put", cloud.file("in", path).to_str().unwrap(), path]);
+    }
+    cloud.ok(&["mkdir", "/prose"]);
+    let said = cloud.fails(3, &["rm", "/nope", "/pro*", "/other"]);
+    assert!(said.contains("`/pro` is a folder; remove it with `-r`") && said.contains("/prose"), "{said}");
+    assert!(said.contains("/nope"), "{said}");
+    assert_eq!(cloud.ok(&["ls"]), "pro/\nprose/\n", "the files went, also those behind what failed");
+    cloud.ok(&["rm", "-r", "/pro*"]);
+    assert_eq!(cloud.ok(&["ls"]), "");
+    // And all comes back with one line.
+    cloud.fails(3, &["trash", "restore", "/x*"]);
+    cloud.ok(&["trash", "restore", "/pro*", "/other"]);
+    assert_eq!(cloud.ok(&["ls"]), "other\npro/\nprod\nprose/\n");
+    assert_eq!(cloud.ok(&["cat", "/pro/deep/b"]), "/pro/deep/b");
+    // Others go on as well.
+    let listed = cloud.run(&["ls", "-h", "/nope", "/pro"]);
+    assert_eq!((listed.code, listed.text().as_str()), (3, "/pro/a\n/pro/deep/\n"));
+    assert_eq!(cloud.run(&["find", "/nope", "/prod"]).text(), "/prod\n");
 }
 
 #[test]

@@ -28,6 +28,14 @@ fn clouds_have_names_and_commands_use_the_one_that_was_chosen() {
     assert!(errors.contains("cannot find the address of `nothing.invalid`"), "{errors}");
     assert_eq!(errors.lines().count(), 1, "{errors}");
 
+    // `down` stops no other cloud than the one that commands go to.
+    let elsewhere = fs::read_to_string(cloud.home.join("profile.toml")).unwrap();
+    let port = elsewhere.lines().find_map(|line| line.strip_prefix("address = ")).unwrap().trim_matches('"');
+    let port = port.rsplit(':').next().unwrap().to_owned();
+    let elsewhere = cloud.file("elsewhere.toml", elsewhere.replace(&port, "1"));
+    let errors = cloud.fails(2, &["--profile", elsewhere.to_str().unwrap(), "down"]);
+    assert!(errors.contains("--profile default down"), "{errors}");
+
     cloud.ok(&["profile", "use", "nowhere"]);
     cloud.fails(5, &["ls", "/"]);
     cloud.ok(&["--profile", "default", "ls", "/"]);

@@ -85,12 +85,23 @@ fn report_missing(name: &OsStr, json: bool) -> ExitCode {
         say!("sector: did you mean `sector {} {}`?", known.name, name.display());
         return code;
     }
-    say!(
-        "sector: there is no program `{}` either, beside `sector` or on PATH",
-        terminal::sanitize(&program.to_string_lossy())
-    );
+    if let Some((_, ours)) = ELSEWHERE.iter().find(|(theirs, _)| *theirs == name) {
+        say!("sector: here that is `sector {ours}`");
+    }
     code
 }
+
+/// What other programs call commands that have another name here.
+const ELSEWHERE: [(&str, &str); 8] = [
+    ("copy", "cp"),
+    ("delete", "rm"),
+    ("head", "cat --range 0-999"),
+    ("move", "mv"),
+    ("tail", "cat --range -1000"),
+    ("rmdir", "rm"),
+    ("start", "up"),
+    ("stop", "down"),
+];
 
 /// The commands by name: clap suggests similar ones only where no other is allowed.
 fn built_in() -> clap::Command {

@@ -4,7 +4,7 @@
 use std::{
     ffi::OsStr,
     fs::{self, File},
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
 };
@@ -18,6 +18,14 @@ use crate::{Failure, exit_code, show};
 pub fn start(words: &[impl AsRef<OsStr>], what: &str, log: &Path) -> Result<(), Failure> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).map_err(|error| Failure::local("make the folder", folder, &error))?;
+    }
+    // What the one before said may be why there is one now.
+    let before = log.with_extension("log.1");
+    match fs::rename(log, &before) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Failure::local("put aside", log, &error));
+        }
+        _ => {}
     }
     let errors = File::create(log).map_err(|error| Failure::local("write", log, &error))?;
     let own = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;

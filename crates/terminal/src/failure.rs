@@ -163,6 +163,11 @@ impl Failures {
         }
     }
 
+    /// Whether none failed so far.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
     /// The outcome of all.
     pub fn into_result(self) -> Result<(), Failure> {
         self.first.map_or(Ok(()), Err)

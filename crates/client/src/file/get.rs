@@ -2,6 +2,7 @@
 //! nearest nodes. Every block is verified on its way. A local file never appears under its name before it is complete.
 
 use std::{
+    fs::OpenOptions,
     io::{self, Write},
     ops::Range,
     path::Path,
@@ -23,6 +24,7 @@ use super::{
     fetch::{Fetch, FetchOutput, STALL_MAX},
     fetch_plan::RangeSet,
     local_slice::{LocalSlice, Unreadable},
+    local_target::LocalTarget,
     partial_download::PartialDownload,
     range_writer::{InOrder, RangeWriter},
 };
@@ -102,7 +104,8 @@ impl Client {
     }
 
     /// Fetches a file to the local `file`. It is written beside it and gets its name when complete. What a broken
-    /// attempt left is used by the next, and then the whole is compared with its digest.
+    /// attempt left is used by the next, and then the whole is compared with its digest. A link stays, and what it
+    /// leads to is written. A device or pipe gets the bytes, as from a shell, and is never replaced.
     ///
     /// # Errors
     /// `Exists` if `file` exists and may not be replaced.
@@ -113,7 +116,15 @@ impl Client {
         options: GetOptions,
         progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
-        if !options.overwrite && file.try_exists().map_err(ClientError::file("look at", file))? {
+        let found = LocalTarget::at(file).map_err(ClientError::file("look at", file))?;
+        if let LocalTarget::Special = found {
+            return self.get_into(path, file, progress).await;
+        }
+        let file = match &found {
+            LocalTarget::File(real) => real,
+            LocalTarget::Nothing | LocalTarget::Special => file,
+        };
+        if !options.overwrite && matches!(found, LocalTarget::File(_)) {
             return Err(ClientError::file("write", file)(io::ErrorKind::AlreadyExists.into()));
         }
         let (content, located) = self.locate(path).await?;
@@ -142,6 +153,25 @@ impl Client {
         }
         part.publish(file, located.entry.modified_unix_millis).map_err(ClientError::file("write", file))?;
         Ok(located.entry)
+    }
+
+    /// Writes a file to a device, a pipe or a socket, from its first byte to its last, as a shell would.
+    async fn get_into(
+        &self,
+        path: &SectorPath,
+        file: &Path,
+        progress: TransferProgress<'_>,
+    ) -> Result<Entry, ClientError> {
+        let named = file.to_owned();
+        // A pipe is open once somebody reads from it.
+        let opened = tokio::task::spawn_blocking(move || OpenOptions::new().write(true).open(named)).await;
+        let opened = opened.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let to = opened.map_err(ClientError::file("write", file))?;
+        match self.read(path, None, to, progress).await {
+            Ok((entry, _)) => Ok(entry),
+            Err(ClientError::Stream { source, .. }) => Err(ClientError::file("write", file)(source)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Fetches what a part lacks.

@@ -10,6 +10,7 @@ pub(crate) mod fetch_plan;
 pub mod get;
 pub(crate) mod local_digest;
 pub(crate) mod local_slice;
+pub(crate) mod local_target;
 pub(crate) mod local_time;
 pub(crate) mod partial_download;
 pub mod put;

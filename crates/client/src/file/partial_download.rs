@@ -4,7 +4,7 @@
 //! must be compared with its digest before it gets its name.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read, Seek, SeekFrom, Write},
     ops::Range,
     os::unix::fs::FileExt,
@@ -42,6 +42,15 @@ impl PartialDownload {
     pub(crate) fn open(destination: &Path, content: &FileContent) -> io::Result<(Self, RangeSet)> {
         let path = part_path(destination, content);
         let file = OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let message = "another `get` is writing it; wait until that has ended";
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+            }
+            // A file system without locks: as before there were any.
+            Err(TryLockError::Error(error)) => tracing::debug!(%error, "the part was not locked"),
+        }
         let mut missing = RangeSet::of(0..content.bytes);
         if content.bytes < LEDGER_FROM_BYTES {
             let there = whole_blocks(file.metadata()?.len().min(content.bytes));
@@ -96,7 +105,9 @@ impl PartialDownload {
     pub(crate) fn publish(self, destination: &Path, modified_unix_millis: u64) -> io::Result<()> {
         set_modified(&self.inner.file, modified_unix_millis);
         fs::rename(&self.inner.path, destination)?;
-        self.remove_ledger()
+        self.remove_ledger()?;
+        remove_other_parts(destination);
+        Ok(())
     }
 
     /// Discards what was fetched.
@@ -142,6 +153,26 @@ fn read_ledger(text: &str, bytes: u64) -> Vec<Range<u64>> {
 fn part_path(destination: &Path, content: &FileContent) -> PathBuf {
     let name = destination.file_name().unwrap_or_default().to_string_lossy();
     destination.with_file_name(format!(".{name}.{:.8}.part", content.slice.to_string()))
+}
+
+/// Removes the parts of other versions of a file that is complete now. Nobody goes on with one of these but a `get` that
+/// runs, which holds its lock. What cannot be removed stays, as it would have.
+fn remove_other_parts(destination: &Path) {
+    let (Some(name), Some(folder)) = (destination.file_name(), destination.parent()) else { return };
+    let prefix = format!(".{}.", name.to_string_lossy());
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let slice = name.to_str().and_then(|name| name.strip_prefix(&prefix)?.strip_suffix(".part"));
+        if !slice.is_some_and(|slice| slice.len() == 8 && slice.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+            continue;
+        }
+        let path = entry.path();
+        if File::open(&path).is_ok_and(|part| part.try_lock().is_ok()) {
+            let _ = fs::remove_file(ledger_path(&path));
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 fn ledger_path(part: &Path) -> PathBuf {
@@ -192,9 +223,11 @@ mod tests {
         let (part, missing) = PartialDownload::open(&destination, &content(1 << 20)).unwrap();
         assert_eq!(ranges(&missing), [0..1 << 20]);
         part.write_at(&[1; 70_000], 0).unwrap();
+        drop(part);
         let (again, missing) = PartialDownload::open(&destination, &content(1 << 20)).unwrap();
         assert_eq!(ranges(&missing), [limits::BLOCK_BYTES..1 << 20]);
         assert_eq!(fs::metadata(again.path()).unwrap().len(), limits::BLOCK_BYTES);
+        drop(again);
         let (_, missing) = PartialDownload::open(&destination, &content(5)).unwrap();
         assert_eq!(ranges(&missing), [0..5], "a shorter file was begun by another version");
     }
@@ -213,16 +246,41 @@ mod tests {
         // Lines that a crash tore, that lie beyond the file's end, or that make no sense are ignored.
         let mut ledger = OpenOptions::new().append(true).open(ledger_path(part.path())).unwrap();
         ledger.write_all(b"900000000 900000001\nnonsense\n0 65536").unwrap();
+        drop(part);
         let expected = [0..2 * block, 3 * block..5 * block, 6 * block..large.bytes];
         let (again, missing) = PartialDownload::open(&destination, &large).unwrap();
         assert_eq!(ranges(&missing), expected);
         again.note(0..2 * block).unwrap();
+        drop(again);
         let (again, missing) = PartialDownload::open(&destination, &large).unwrap();
         assert_eq!(ranges(&missing), expected[1..]);
         again.publish(&destination, 1_600_000_000_123).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "part and ledger are gone");
         let modified = fs::metadata(&destination).unwrap().modified().unwrap();
         assert_eq!(unix_millis(modified), Some(1_600_000_000_123), "as in the cloud, not as it came");
+    }
+
+    #[test]
+    fn a_part_has_one_writer_and_those_of_other_versions_go_with_the_first_that_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let destination = folder.path().join("d.dat");
+        let of_slice = |slice: u128, bytes| FileContent { slice: SliceId(slice << 96), ..content(bytes) };
+        let (older, newer) = (of_slice(0x1111_1111, LEDGER_FROM_BYTES), of_slice(0x2222_2222, 5));
+        let (held, _) = PartialDownload::open(&destination, &of_slice(0x3333_3333, 5)).unwrap();
+        drop(PartialDownload::open(&destination, &older).unwrap());
+        let (part, _) = PartialDownload::open(&destination, &newer).unwrap();
+        let refused = PartialDownload::open(&destination, &newer).err().unwrap();
+        assert!(refused.to_string().contains("another `get`"), "{refused}");
+        fs::write(folder.path().join(".d.dat.mine.part"), "not ours").unwrap();
+        part.publish(&destination, 0).unwrap();
+        let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(
+            left,
+            [".d.dat.33333333.part", ".d.dat.mine.part", "d.dat"],
+            "one is being written, one is not ours"
+        );
+        drop(held);
     }
 
     #[test]
@@ -233,9 +291,11 @@ mod tests {
         part.write_at(&[1], 0).unwrap();
         part.note(0..1).unwrap();
         fs::remove_file(part.path()).unwrap();
+        drop(part);
         let (anew, missing) = PartialDownload::open(&destination, &large).unwrap();
         assert_eq!(ranges(&missing), [0..large.bytes]);
         anew.write_at(&[1], 5).unwrap();
+        drop(anew);
         assert_eq!(ranges(&PartialDownload::open(&destination, &large).unwrap().1), [0..large.bytes], "not even later");
     }
 }

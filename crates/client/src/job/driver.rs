@@ -399,7 +399,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                 driving.handle_report_reply(now, Ok(&present));
             }
             Ok(Err(ClientError::Refused(refusal))) => {
-                tracing::warn!(%refusal, "the master did not take a report");
+                // The job says why it ended; a person who cancelled it knows.
+                tracing::info!(%refusal, "the master did not take a report");
                 driving.handle_report_reply(now, Err(refusal));
             }
             Ok(Err(error)) => tracing::warn!(%error, "a report did not reach the master"),

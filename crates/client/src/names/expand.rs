@@ -1,6 +1,8 @@
 //! From what people write (`/data/*.csv`, a folder, a file) to files: the beginning of every job and of most commands.
 //! It never reads a file.
 
+use std::collections::BTreeSet;
+
 use globset::{GlobBuilder, GlobMatcher};
 use protocol::{
     Reason, Refusal, SectorPath,
@@ -68,6 +70,28 @@ impl Client {
                 Err(error) => Err(error),
             },
         }
+    }
+
+    /// The paths from which a path or glob says that something of this user was removed, by path. A path is itself, and is
+    /// not looked for.
+    ///
+    /// # Errors
+    /// `NotFound` if nothing in the trash matches, `Usage` if the glob is malformed.
+    pub async fn removed_paths(&self, pattern: &str) -> Result<Vec<SectorPath>, ClientError> {
+        let items =
+            if is_glob(pattern) { self.trash(false).await? } else { return Ok(vec![SectorPath::parse(pattern)?]) };
+        let removed: BTreeSet<_> = items.into_iter().map(|item| item.from).collect();
+        // A name with the characters of a glob is itself.
+        if let Some(literal) = SectorPath::parse(pattern).ok().filter(|path| removed.contains(path)) {
+            return Ok(vec![literal]);
+        }
+        let glob = Glob::parse(pattern)?;
+        let matching: Vec<_> = removed.into_iter().filter(|path| glob.matcher.is_match(path.as_str())).collect();
+        if matching.is_empty() {
+            let message = format!("nothing in the trash was removed from a path that matches `{pattern}`");
+            return Err(Refusal::new(Reason::NotFound, message).into());
+        }
+        Ok(matching)
     }
 
     async fn glob(&self, pattern: &str) -> Result<Vec<Entry>, ClientError> {

@@ -3,6 +3,7 @@
 //! replaced unless the caller says so.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -20,7 +21,7 @@ use super::{
     target_conflicts::{PathMapping, resolve_targets},
     transfer_set::{FileTransfer, TransferEnd, run_all},
 };
-use crate::{Client, ClientError, GetOptions, names::namespace::is_folder};
+use crate::{Client, ClientError, GetOptions, file::local_target::LocalTarget, names::namespace::is_folder};
 
 /// Which file of the cloud goes where.
 #[derive(Clone, Debug)]
@@ -156,13 +157,22 @@ pub async fn download(
 fn make_folders(folders: Vec<(SectorPath, PathBuf)>, observer: &TreeObserver) -> Vec<FailedFile> {
     let mut failures = Vec::new();
     for (from, to) in folders {
-        if let Err(error) = std::fs::create_dir_all(&to).map_err(ClientError::file("make the folder", &to)) {
+        if let Err(error) = make_folder(&to) {
             let failed = FailedFile { from: from.as_str().into(), to, error };
             observer(TreeEvent::Failed(&failed));
             failures.push(failed);
         }
     }
     failures
+}
+
+fn make_folder(folder: &Path) -> Result<(), ClientError> {
+    let in_the_way = |error: io::Error| match error.kind() {
+        // A file has that name, and `--force` would not help.
+        io::ErrorKind::AlreadyExists => io::ErrorKind::NotADirectory.into(),
+        _ => error,
+    };
+    std::fs::create_dir_all(folder).map_err(in_the_way).map_err(ClientError::file("make the folder", folder))
 }
 
 async fn download_one(
@@ -173,9 +183,10 @@ async fn download_one(
 ) -> Result<TransferEnd, ClientError> {
     let PlannedDownload { entry, content, file } = download;
     if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder).map_err(ClientError::file("make the folder", folder))?;
+        make_folder(folder)?;
     }
-    if existing != ExistingFiles::FetchAnew && is_same(&file, &content).await? {
+    let is_special = matches!(LocalTarget::at(&file), Ok(LocalTarget::Special));
+    if existing != ExistingFiles::FetchAnew && !is_special && is_same(&file, &content).await? {
         observer(TreeEvent::Bytes(content.bytes));
         return Ok(TransferEnd { entry, is_skipped: true });
     }

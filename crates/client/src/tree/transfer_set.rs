@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, io, path::PathBuf};
 
-use protocol::message::client_master::Entry;
+use protocol::message::client_master::{Entry, EntryKind};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::{
@@ -102,6 +102,11 @@ impl<'a> TransferSet<'a> {
         self.window.end(bytes);
         match result {
             Ok(TransferEnd { entry, is_skipped }) => {
+                // Nobody knew how much would come out of a pipe.
+                let bytes = match &entry.kind {
+                    EntryKind::File(content) => content.bytes,
+                    EntryKind::Folder => bytes,
+                };
                 let file = TransferredFile { from, to, bytes, is_skipped, entry };
                 (self.observer)(TreeEvent::Done(&file));
                 self.done.insert(number, file);
@@ -136,7 +141,7 @@ mod tests {
         time::Duration,
     };
 
-    use protocol::{FileId, SectorPath, Status, UserName, message::client_master::EntryKind};
+    use protocol::{FileId, SectorPath, Status, UserName};
     use tokio::time::{Instant, sleep};
 
     use super::{super::in_flight::files_at_once, *};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{TransferLimitArguments, WaitArguments};
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
 use protocol::{RecordFraming, UserName};
 use terminal::cloud_path;
 
@@ -70,7 +70,14 @@ pub(crate) struct Cat {
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct Ls {
+    // Whose fingers type `ls -lh` want sizes for people, and get no other.
+    #[arg(short = 'h', hide = true)]
+    _human: bool,
+    /// Print help
+    #[arg(long = "help", action = ArgAction::Help)]
+    _help: Option<bool>,
     /// With size, owner and time of change, in your zone
     #[arg(short, long)]
     pub(crate) long: bool,
@@ -81,6 +88,19 @@ pub(crate) struct Ls {
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
     /// Folders, files or globs
+    #[arg(default_value = "/", value_parser = cloud_path)]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Du {
+    // Whose fingers type `du -h` want sizes for people, and get no other.
+    #[arg(short = 'h', hide = true)]
+    _human: bool,
+    /// Print help
+    #[arg(long = "help", action = ArgAction::Help)]
+    _help: Option<bool>,
     #[arg(default_value = "/", value_parser = cloud_path)]
     pub(crate) paths: Vec<String>,
 }

@@ -34,7 +34,7 @@ pub(crate) use cloud_args::{
     Rebalance, Rebuild, RemoveNode, Role, TopologyVerb, Up, Web,
 };
 pub(crate) use file_args::{
-    Cat, Check, Cp, Get, LeaseCommand, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, SyncFolders,
+    Cat, Check, Cp, Du, Get, LeaseCommand, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, SyncFolders,
     TrashCommand, Versions,
 };
 pub(crate) use job_args::{Index, JobArguments, JobsArguments, Run};
@@ -142,7 +142,7 @@ pub(crate) enum Command {
     Find(Paths),
     /// Count files and bytes below a path
     #[command(after_help = "Example: sector du /logs")]
-    Du(Paths),
+    Du(Du),
     /// Show all that is known of a path
     #[command(after_help = "Example: sector stat --json /logs/a.txt")]
     Stat(Paths),

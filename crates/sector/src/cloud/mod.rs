@@ -85,11 +85,31 @@ pub(crate) async fn down(global: &Global) -> Result<(), Failure> {
     let Some(running) = RunningCloud::load(&home)?.filter(|running| running.process.is_alive()) else {
         return Err(Failure::new(Reason::NotFound, "no cloud that `sector up` started runs here"));
     };
+    refuse_other(&running, global)?;
     running.process.stop().await?;
     if !global.quiet && !global.json {
         show::line(format!("stopped; `sector up --data {}` has what it had", running.data.display()));
     }
     Ok(())
+}
+
+/// Refuses to stop a cloud when commands go to another one.
+fn refuse_other(running: &RunningCloud, global: &Global) -> Result<(), Failure> {
+    let file = match &global.profile {
+        Some(chosen) => Profile::chosen_file(chosen)?,
+        None => Profile::default_file()?,
+    };
+    // Without a profile there is only one cloud that can be meant. One machine has many names, and ports are its own.
+    let Ok(profile) = Profile::load(&file) else { return Ok(()) };
+    if profile.address.port() == running.address.port() {
+        return Ok(());
+    }
+    let message = format!(
+        "the profile in use is of the cloud at {}, and the one that `sector up` started here is at {}; \
+         `sector --profile default down` stops that one",
+        profile.address, running.address
+    );
+    Err(Failure::usage(message))
 }
 
 /// Waits until every node has reported its inventory.

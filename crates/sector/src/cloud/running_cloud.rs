@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use client::Profile;
 use protocol::HostAddress;
 use serde::{Deserialize, Serialize};
 use terminal::{Failure, Process, background};
@@ -42,6 +43,13 @@ impl RunningCloud {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Failure::local("read", &file, &error)),
         }
+    }
+
+    /// The data of the cloud that runs here or, where none does, of the one that a plain `sector up` would start.
+    pub(crate) fn data_folder() -> Result<PathBuf, Failure> {
+        let home = Profile::home()?;
+        let running = Self::load(&home)?.filter(|running| running.process.is_alive());
+        Ok(running.map_or_else(|| home.join("data"), |running| running.data))
     }
 
     /// Writes the note.

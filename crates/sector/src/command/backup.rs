@@ -3,7 +3,6 @@
 
 use std::path::PathBuf;
 
-use client::Profile;
 use serde::Serialize;
 use terminal::{failure::Failure, interrupted, show};
 use tokio::task::spawn_blocking;
@@ -15,6 +14,7 @@ use crate::{
         manifest::{Manifest, Role},
         restore, take, verify,
     },
+    cloud::RunningCloud,
 };
 
 /// `sector backup`.
@@ -29,7 +29,7 @@ pub(crate) async fn backup(asked: Backup, global: &Global) -> Result<(), Failure
         return say(found, &manifest, &[], "is whole", global);
     }
     if folders.is_empty() {
-        folders.push(Profile::home()?.join("data"));
+        folders.push(RunningCloud::data_folder()?);
     }
     let taken = in_order(move |interrupt| take::take(&to, &folders, interrupt)).await?;
     say(taken.folder, &taken.manifest, &taken.left_out, "is taken", global)

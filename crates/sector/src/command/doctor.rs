@@ -12,7 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use client::Profile;
 use protocol::sandbox::SandboxLayer;
 use rustix::{
     fs::{StatVfsMountFlags, stat, statvfs},
@@ -23,11 +22,14 @@ use spe::{MemoryBound, Sandbox, SandboxSettings, SpeProgram, probe};
 use terminal::{failure::Failure, show};
 
 use self::scratch_folder::{ScratchFolder, sync_once};
-use crate::arguments::{Doctor, Global};
+use crate::{
+    arguments::{Doctor, Global},
+    cloud::RunningCloud,
+};
 
 /// `sector doctor`.
 pub(crate) async fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failure> {
-    let folders = if doctor.folders.is_empty() { vec![Profile::home()?.join("data")] } else { doctor.folders.clone() };
+    let folders = if doctor.folders.is_empty() { vec![RunningCloud::data_folder()?] } else { doctor.folders.clone() };
     let mut findings = network::findings();
     findings.extend([
         open_files(getrlimit(Resource::Nofile).maximum),

@@ -116,7 +116,7 @@ pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(),
 
 fn failed_download(failed: &FailedFile) -> Failure {
     match failed.error.reason() {
-        Reason::Exists => {
+        Reason::Exists if !failed.to.is_dir() => {
             Failure::new(Reason::Exists, format!("`{}` exists already; --force replaces it", failed.to.display()))
         }
         _ => transfer::failure(failed),

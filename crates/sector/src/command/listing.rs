@@ -14,12 +14,16 @@ use crate::arguments::{Global, Ls};
 
 /// `sector ls`.
 pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Failure> {
-    let mut entries = Vec::new();
+    let (mut entries, mut failures) = (Vec::new(), Failures::default());
     for pattern in &ls.paths {
-        entries.extend(matching(cloud, pattern, ls.recursive).await?);
+        match matching(cloud, pattern, ls.recursive).await {
+            Ok(matching) => entries.extend(matching),
+            Err(failure) => failures.note(Err(failure)),
+        }
     }
     if global.json {
-        return show::json(&entries.iter().map(EntryView::from).collect::<Vec<_>>());
+        show_found(&entries, ls.paths.len(), &failures)?;
+        return failures.into_result();
     }
     let full = ls.recursive || ls.paths.len() > 1;
     let name = |entry: &Entry| {
@@ -29,7 +33,7 @@ pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Fa
     let local = |entry: &Entry| show::local_time(entry.modified_unix_millis);
     if !ls.long {
         entries.iter().for_each(|entry| show::line(name(entry)));
-        return Ok(());
+        return failures.into_result();
     }
     let rows: Vec<_> = entries
         .iter()
@@ -44,8 +48,18 @@ pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Fa
             vec![size, owner, time, name(entry)]
         })
         .collect();
-    show::table(&[" size", "owner", "modified", "name"], &rows);
-    Ok(())
+    if !rows.is_empty() || failures.is_empty() {
+        show::table(&[" size", "owner", "modified", "name"], &rows);
+    }
+    failures.into_result()
+}
+
+/// The document of what was found. Where all that was asked for failed, the error's document stands alone.
+fn show_found(entries: &[Entry], asked: usize, failures: &Failures) -> Result<(), Failure> {
+    if asked == 1 && !failures.is_empty() {
+        return Ok(());
+    }
+    show::json(&entries.iter().map(EntryView::from).collect::<Vec<_>>())
 }
 
 /// `sector tree`.
@@ -71,15 +85,19 @@ pub(crate) async fn tree(cloud: &Client, paths: &[String], global: &Global) -> R
 
 /// `sector find`.
 pub(crate) async fn find(cloud: &Client, patterns: &[String], global: &Global) -> Result<(), Failure> {
-    let mut entries = Vec::new();
+    let (mut entries, mut failures) = (Vec::new(), Failures::default());
     for pattern in patterns {
-        entries.extend(cloud.expand(pattern).await.map_err(|error| Failure::from(error).about(pattern))?);
+        match cloud.expand(pattern).await {
+            Ok(found) => entries.extend(found),
+            Err(error) => failures.note(Err(Failure::from(error).about(pattern))),
+        }
     }
     if global.json {
-        return show::json(&entries.iter().map(EntryView::from).collect::<Vec<_>>());
+        show_found(&entries, patterns.len(), &failures)?;
+        return failures.into_result();
     }
     entries.iter().for_each(|entry| show::line(entry.path.as_str()));
-    Ok(())
+    failures.into_result()
 }
 
 /// `sector du`.

@@ -1,7 +1,10 @@
 //! `trash`: what was removed and can be restored. It works on names alone and never carries a file's bytes.
 
 use client::{Client, SectorPath, views::TrashView};
-use terminal::{failure::Failure, show};
+use terminal::{
+    failure::{Failure, Failures},
+    show,
+};
 
 use crate::arguments::{Global, TrashCommand};
 
@@ -38,15 +41,28 @@ async fn restore(cloud: &Client, paths: &[String], to: Option<&str>) -> Result<(
     if to.is_some() && paths.len() > 1 {
         return Err(Failure::usage("--to is for one path; restore the others by themselves"));
     }
-    for path in paths {
-        let path = SectorPath::parse(path)?;
-        let to = match &to {
-            Some(to) => Some(target(cloud, &path, to).await?),
-            None => None,
+    let mut failures = Failures::default();
+    for pattern in paths {
+        let named = match cloud.removed_paths(pattern).await {
+            Ok(named) => named,
+            Err(error) => {
+                failures.note(Err(Failure::from(error).about(pattern)));
+                continue;
+            }
         };
-        cloud.restore(&path, to.as_ref()).await?;
+        if to.is_some() && named.len() > 1 {
+            return Err(Failure::usage("--to is for one path; restore the others by themselves"));
+        }
+        for path in named {
+            let to = match &to {
+                Some(to) => Some(target(cloud, &path, to).await?),
+                None => None,
+            };
+            let restored = cloud.restore(&path, to.as_ref()).await;
+            failures.note(restored.map(drop).map_err(|error| Failure::from(error).about(&path)));
+        }
     }
-    Ok(())
+    failures.into_result()
 }
 
 /// Into the folder if it exists, else exactly there, as `mv` does.
