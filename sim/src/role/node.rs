@@ -402,7 +402,7 @@ impl Process {
             }
             NodeAction::SetTicketKeys(keys) => self.verifier.take_keys(env.now, keys),
             // No limit slows anything in the simulation.
-            NodeAction::SetLinkShares(_) => {}
+            NodeAction::SetLinkShares(_) | NodeAction::SetSlowDisks(_) => {}
             NodeAction::RevokeNodes(machines) => self.verifier.strike_off(machines),
             NodeAction::ReadMirror { after } => {
                 if let Ok(Some(page)) = self.kept.page(after) {
