@@ -27,7 +27,7 @@ pub struct TransportCounts {
     /// The smoothed round trip in microseconds, added up once for each packet that left. Between two readings, its
     /// growth divided by that of `sent_packets` is the mean. It wraps.
     pub round_trip_micros: u64,
-    /// How long the network has held up the connection that it held up most, in microseconds: the connection had more to
+    /// How long the network has held up the connection that it held up most, in microseconds. The connection had more to
     /// send, and neither its ends nor a limit of ours was in the way.
     pub held_up_micros: u64,
 }

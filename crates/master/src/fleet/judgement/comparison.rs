@@ -1,5 +1,5 @@
-//! Whether something is far slower than its peers: by the median of the others, by how far they differ among themselves,
-//! and by several verdicts over some time. Serves the path *judgement*. It knows neither nodes nor disks nor links, and
+//! Whether something is far slower than its peers. The median of the others decides, how far they differ among
+//! themselves, and several verdicts over some time. Serves the path *judgement*. It knows neither nodes nor disks nor links, and
 //! never reads a clock.
 
 use std::{collections::VecDeque, time::Duration};

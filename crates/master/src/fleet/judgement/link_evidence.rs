@@ -1,5 +1,5 @@
 //! What links carry when they are full, each direction by itself. A link that was never full may carry much more than it
-//! did, so only seconds count in which nodes said that the network held them up. Serves the path *judgement*. It never
+//! did. So only seconds count in which nodes said that the network held them up. Serves the path *judgement*. It never
 //! counts what goes on within a site.
 
 use std::{

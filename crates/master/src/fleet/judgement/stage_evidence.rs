@@ -1,4 +1,4 @@
-//! How long nodes take for a byte of their own files, beside other nodes in the same stage of the same job: the function
+//! How long nodes take for a byte of their own files, beside other nodes in the same stage of the same job. The function
 //! and the records are then alike. Nodes measure it, not drivers. Serves the path *judgement*. It never counts a task that
 //! fetched anything from elsewhere.
 

@@ -194,8 +194,8 @@ impl Master {
         nodes.filter(|node| node.is_up() && node.membership != Membership::Drained)
     }
 
-    /// The known links between the sites of these nodes: their limits in the topology, or else what they were seen to carry
-    /// when they were full.
+    /// The known links between the sites of these nodes: their limits in the topology. Where there is none it is what they
+    /// were seen to carry when they were full.
     fn links_of_jobs(&self) -> Vec<SiteLink> {
         let sites: BTreeSet<&str> = self.nodes_for_jobs().map(|node| &node.place.site[..]).collect();
         if sites.len() > LINKED_SITES_MAX {
