@@ -118,7 +118,8 @@ impl Master {
 
     /// Tells placement, reading and the nodes what is marked now.
     pub(crate) fn apply_marks(&mut self) {
-        let (mut nodes, mut links): (BTreeMap<NodeId, Vec<Option<String>>>, Vec<(String, String)>) = Default::default();
+        let mut nodes: BTreeMap<NodeId, Vec<Option<String>>> = BTreeMap::new();
+        let mut links = Vec::new();
         for subject in self.fleet.judgement.marks.slow() {
             match subject {
                 MarkSubject::Node(node) => nodes.entry(node.clone()).or_default().push(None),
