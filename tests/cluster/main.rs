@@ -20,6 +20,7 @@ mod files;
 mod hostile;
 mod job_faults;
 mod jobs;
+mod judgement;
 mod logs;
 mod machines;
 mod malstone;

@@ -40,6 +40,7 @@ pub use protocol::{
         history::{AttemptEnd, AttemptRecord, JobHistory, JobLogs, NodeMarks, SegmentLog},
         links::{LinkPage, LinkRates, LinkSeries, MeasuredLink},
         load::{DiskLoad, LoadMetric, LoadPage, LoadSample, LoadSeries, LoadUnit, MachineSize, NodeLoad, ProcessLoad},
+        marks::{Mark, MarkChange, MarkState, MarkSubject},
         master_security::KnownUser,
         request::MetricsSource,
         work::{WorkFault, WorkItem, WorkKind, WorkRow, WorkState},

@@ -60,6 +60,7 @@ export const SIGNS = {
   draining: { mark: '⇢', words: 'draining' },
   failed: { mark: '!', words: 'disk failed' },
   full: { mark: '■', words: 'full' },
+  slow: { mark: '▼', words: 'slow' },
   marked: { mark: '◥', words: 'marked by jobs' },
 };
 
@@ -71,6 +72,7 @@ function signsOf(info) {
   if (info.standing === 'draining' || info.standing === 'drained') signs.push(info.standing);
   if ((info.disks ?? []).some((disk) => disk.state !== 'ok')) signs.push('failed');
   if (info.full) signs.push('full');
+  if (info.slow?.length) signs.push('slow');
   if (marks(info) > 0) signs.push('marked');
   return signs;
 }

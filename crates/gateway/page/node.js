@@ -5,6 +5,7 @@ import { useGet } from './api.js';
 import { Chart } from './charts.js';
 import { ago, bytes, clean, count, decimal, percent, plural, rate, seconds } from './format.js';
 import { useLive } from './live.js';
+import { Marks } from './marks.js';
 import { joinNodes, stateKind, stateWords } from './metrics.js';
 import { Table } from './table.js';
 import { Bar, Facts, Failed, Fill, Name, Notice, Section, State, Time } from './widgets.js';
@@ -23,6 +24,7 @@ export function NodePage({ id }) {
     <p class="crumbs"><a href="#/">Overview</a> / <${Name} text=${row.site} /> / <${Name} text=${row.rack} /></p>
     <h1><${Name} text=${id} /> <${State} of=${stateKind(row)} text=${stateWords(row)} /></h1>
     ${info && html`<${NodeFacts} info=${info} row=${row} />`}
+    <${Marks} marks=${(overview.marks ?? []).filter((mark) => mark.node === id)} />
     <${Load} id=${id} memoryBytes=${row.memoryBytes} />
     ${info && html`<${Disks} disks=${info.disks ?? []} loads=${diskLoads(overview, id)} />`}
     <${Section} title="Background work"><${WorkTable} rows=${work} isOneNode empty="This node has reported no background work." /><//>

@@ -6,6 +6,7 @@ import { clock, count, plural, seconds } from './format.js';
 import { HeatMap } from './heatmap.js';
 import { JobTable } from './jobs.js';
 import { useLive } from './live.js';
+import { markedLinks, Marks } from './marks.js';
 import { joinNodes, METRICS, metricOf, stateKind, stateWords } from './metrics.js';
 import { link } from './route.js';
 import { Links } from './sites.js';
@@ -40,7 +41,8 @@ export function Overview() {
       ${isPast && metric.now && view === 'map' && html`<p class="quiet">${metric.label} is only known as it is now.</p>`}
       ${view === 'map' ? html`<${HeatMap} rows=${rows} metric=${metric} isPast=${isPast} />` : html`${isPast && html`<p class="quiet">State, used and slices are as they are now; the load is that of the chosen time.</p>`}<${NodeTable} rows=${rows} />`}
     <//>
-    <${Links} links=${links ?? []} rows=${rows} isPast=${isPast} />
+    <${Marks} marks=${overview.marks} />
+    <${Links} links=${markedLinks(links ?? [], overview.marks)} rows=${rows} isPast=${isPast} />
     <div class="columns">
       <${RunningJobs} jobs=${overview.jobs ?? []} />
       <${BusyWork} work=${overview.work ?? []} />

@@ -345,6 +345,7 @@ fn order_line(order: &Order) -> String {
         Order::TicketKeys(_) => "know the keys of tickets".into(),
         Order::StruckOff(_) => "refuse who was struck off".into(),
         Order::ReadMetrics => "say what it counts".into(),
+        Order::SlowDisks(_) => "know which of its disks are slow".into(),
         Order::LinkShares(_) => "know its shares of links".into(),
         Order::ReadMirror { after } => format!("tell what is kept after {after:?}"),
     }

@@ -1,4 +1,4 @@
-//! Load, links, background work and metrics of the whole cloud (door 2 alone). It never reads them at a node
+//! Load, links, marks, background work and metrics of the whole cloud (door 2 alone). It never reads them at a node
 //! itself: the master gathers them.
 
 use protocol::{
@@ -6,8 +6,10 @@ use protocol::{
     message::{
         links::{LinkPage, LinkSeries},
         load::{LoadPage, LoadSeries},
+        marks::{Mark, MarkChange, MarkSubject},
         request::{
-            LinkSeriesRequest, LinksRequest, LoadRequest, LoadSeriesRequest, MetricsRequest, MetricsSource, WorkRequest,
+            ChangeMarkRequest, LinkSeriesRequest, LinksRequest, LoadRequest, LoadSeriesRequest, MarksRequest,
+            MetricsRequest, MetricsSource, WorkRequest,
         },
         work::WorkRow,
     },
@@ -86,5 +88,22 @@ impl Client {
     /// `NotFound` where nothing went over it within a day, `Invalid` for more than a day.
     pub async fn link_series(&self, from: &str, to: &str, seconds: u32) -> Result<LinkSeries, ClientError> {
         self.ask(LinkSeriesRequest { from: from.into(), to: to.into(), seconds }).await
+    }
+
+    /// What is marked as slow, and what administrators have decided about it.
+    ///
+    /// # Errors
+    /// When the master cannot be reached.
+    pub async fn marks(&self) -> Result<Vec<Mark>, ClientError> {
+        self.ask(MarksRequest).await
+    }
+
+    /// Overrules what was measured.
+    ///
+    /// # Errors
+    /// `Refused` for anyone but administrators, `NotFound` for what the cloud does not have, or for clearing what is not
+    /// marked.
+    pub async fn change_mark(&self, subject: MarkSubject, change: MarkChange) -> Result<(), ClientError> {
+        self.ask(ChangeMarkRequest { subject, change }).await
     }
 }

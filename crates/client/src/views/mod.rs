@@ -9,6 +9,7 @@ mod entry;
 mod job;
 mod link;
 mod load;
+mod mark;
 mod node;
 mod rights;
 mod topology;
@@ -19,6 +20,7 @@ pub use entry::{CopyView, EntryView, StatView, TrashView, UsageView, VersionView
 pub use job::{AttemptView, JobView, LogView, LogsView, StageView};
 pub use link::{link_series, links_page};
 pub use load::{load_page, load_series};
+pub use mark::{MarkView, marked_nodes};
 pub use node::{DiskView, HealthView, LinkUseView, MarksView, NodeView, ScrubView};
 pub use rights::{AclEntryView, AclView};
 pub use topology::{AddressView, PlacedNodeView, TopologyLinkView, TopologyView, links};

@@ -45,6 +45,8 @@ pub struct NodeView {
     pub links: Vec<LinkUseView>,
     /// Attempts of jobs there in the last hour that brought no result.
     pub marks: MarksView,
+    /// What is [marked as slow](super::marked_nodes) there: `node`, or `disk FOLDER`.
+    pub slow: Vec<String>,
 }
 
 /// Attempts of jobs at a node that brought no result.
@@ -100,6 +102,7 @@ impl From<NodeStatus> for NodeView {
             refused_tickets: by_fault(node.refused_tickets),
             links: node.links.into_iter().map(LinkUseView::from).collect(),
             marks: MarksView { failed: node.marks.failed, overtaken: node.marks.overtaken },
+            slow: Vec::new(),
         }
     }
 }

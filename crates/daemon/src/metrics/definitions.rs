@@ -24,6 +24,7 @@ pub static METRICS: &[&Metric] = &[
     &MASTER_JOBS_RUNNING,
     &MASTER_TRASH_ENTRIES,
     &MASTER_AUDIT_WAITING,
+    &MASTER_MARKS,
     &MASTER_REBUILD_RUNNING,
     &MASTER_REBUILD_NODES_MISSING,
     &JOURNAL_SAVES,
@@ -198,6 +199,16 @@ pub static MASTER_AUDIT_WAITING: Metric = Metric {
     unit: None,
     labels: &[],
     help: "Events that wait to be taken to the audit record.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_MARKS: Metric = Metric {
+    name: "sector_master_marks",
+    kind: Gauge,
+    unit: None,
+    labels: &["kind"],
+    help: "Nodes, disks and links that are marked as slow.",
     roles: &[Master],
 };
 

@@ -2,16 +2,19 @@
 
 use axum::{extract::Path, response::IntoResponse};
 use client::{
-    Client,
-    views::{HealthView, NodeView, TopologyView, WorkView, link_series, links_page, load_page, load_series},
+    Client, MarkChange, MarkSubject,
+    views::{
+        HealthView, MarkView, NodeView, TopologyView, WorkView, link_series, links_page, load_page, load_series,
+        marked_nodes,
+    },
 };
 use http::{HeaderMap, header};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    answer::{Answer, ApiError, document},
-    ask::Asked,
+    answer::{Answer, ApiError, document, done},
+    ask::{Asked, Document},
     caller::Caller,
 };
 
@@ -25,7 +28,7 @@ pub(crate) async fn nodes(caller: Caller) -> Answer {
 
 /// All nodes, as the page shows them.
 pub(crate) async fn node_views(client: &Client) -> Result<Vec<NodeView>, ApiError> {
-    Ok(client.nodes().await?.into_iter().map(NodeView::from).collect())
+    Ok(marked_nodes(client.nodes().await?, &client.marks().await?))
 }
 
 #[derive(Deserialize)]
@@ -61,6 +64,44 @@ pub(crate) struct SeriesQuery {
 pub(crate) async fn load_of_node(caller: Caller, Path(node): Path<String>, Asked(query): Asked<SeriesQuery>) -> Answer {
     let node = node.parse().map_err(|error| ApiError::invalid(format!("`{node}` is no node: {error}")))?;
     document(&load_series(&caller.client.load_series(node, query.last).await?))
+}
+
+pub(crate) async fn marks(caller: Caller) -> Answer {
+    document(&caller.client.marks().await?.iter().map(MarkView::from).collect::<Vec<_>>())
+}
+
+/// What to decide about a mark: of a node, of a disk, or of the link between two sites.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MarkDecision {
+    node: Option<String>,
+    folder: Option<String>,
+    sites: Option<[String; 2]>,
+    /// `add`, `clear` or `ignore`.
+    change: String,
+    #[serde(default)]
+    reason: String,
+}
+
+pub(crate) async fn change_mark(caller: Caller, Document(decision): Document<MarkDecision>) -> Answer {
+    caller.session()?;
+    let MarkDecision { node, folder, sites, change, reason } = decision;
+    let node =
+        node.map(|node| node.parse().map_err(|error| ApiError::invalid(format!("`{node}` is no node: {error}"))));
+    let subject = match (node.transpose()?, folder, sites) {
+        (Some(node), None, None) => MarkSubject::Node(node),
+        (Some(node), Some(folder), None) => MarkSubject::Disk { node, folder },
+        (None, None, Some([a, b])) => MarkSubject::link(a, b),
+        _ => return Err(ApiError::invalid("name `node`, `node` and `folder`, or two `sites`")),
+    };
+    let change = match change.as_str() {
+        "add" => MarkChange::Add(reason),
+        "clear" => MarkChange::Clear,
+        "ignore" => MarkChange::Ignore(reason),
+        other => return Err(ApiError::invalid(format!("`{other}` is no change: add, clear or ignore"))),
+    };
+    caller.client.change_mark(subject, change).await?;
+    done()
 }
 
 pub(crate) async fn work(caller: Caller) -> Answer {

@@ -9,7 +9,7 @@ use std::{
 
 use client::{
     Client, ClientError, JobState, Reason, UserName, WorkRow,
-    views::{HealthView, JobView, NodeView, WorkView, links_page, load_page},
+    views::{HealthView, JobView, MarkView, WorkView, links_page, load_page, marked_nodes},
 };
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -89,11 +89,12 @@ impl Overviews {
 
 /// Everything that the first page shows.
 async fn overview(client: &Client) -> Result<Value, ApiError> {
-    let (health, nodes, load, links, jobs, work) = tokio::try_join!(
+    let (health, nodes, load, links, marks, jobs, work) = tokio::try_join!(
         client.health_report(),
         client.nodes(),
         client.load(0),
         client.links(0),
+        client.marks(),
         client.jobs(),
         work_of(client)
     )?;
@@ -102,10 +103,11 @@ async fn overview(client: &Client) -> Result<Value, ApiError> {
     };
     Ok(json!({
         "health": HealthView::from(health),
-        "nodes": nodes.into_iter().map(NodeView::from).collect::<Vec<_>>(),
+        "nodes": marked_nodes(nodes, &marks),
         "time": client::views::rfc3339(load.unix_millis),
         "load": load_page(&load),
         "links": links_page(&links),
+        "marks": marks.iter().map(MarkView::from).collect::<Vec<_>>(),
         "jobs": jobs.into_iter().enumerate().filter_map(recent).collect::<Vec<_>>(),
         "work": work.iter().map(WorkView::from).collect::<Vec<_>>(),
     }))

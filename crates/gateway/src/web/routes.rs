@@ -100,6 +100,9 @@ pub(crate) fn all() -> Vec<Route> {
             .query(&[("ago", "Seconds before now, up to a day")]),
         Route::new("get", "/links/{from}/{to}", "As `sector --json links FROM TO --last`", cloud_requests::link)
             .query(&[("last", "Seconds, up to a day")]),
+        Route::new("get", "/marks", "As `sector --json mark list`", cloud_requests::marks),
+        Route::new("post", "/marks", "As `sector mark`: add, clear or ignore", cloud_requests::change_mark)
+            .body("change, node, folder, sites, reason (optional)"),
         Route::new("get", "/work", "As `sector --json work`", cloud_requests::work),
         Route::new("get", "/topology", "As `sector --json topology show`", cloud_requests::topology),
         Route::new("get", "/jobs", "As `sector --json jobs`", job_requests::jobs).query(&[
@@ -315,7 +318,7 @@ Answers are the JSON of commands ([`command-line.md`](command-line.md)). A failu
 A program that changes something with a cookie instead of a token sends the header `X-Sector-Request: 1`. A session has
 100 requests a second, and 400 at once after a pause.
 
-`GET /live` sends `overview` each second: `health`, `nodes`, `load`, `links`, `jobs` and `work`, each as the request of that name
+`GET /live` sends `overview` each second: `health`, `nodes`, `load`, `links`, `marks`, `jobs` and `work`, each as the request of that name
 answers. What is as it was in the event before is left out. While the master does not answer it sends `unreachable`,
 with the reason.
 

@@ -113,6 +113,12 @@ impl LinkHistories {
         Some(LinkView { rates, sample_seconds, ended_seconds_ago: now.as_secs().saturating_sub(end * span) })
     }
 
+    /// Bytes that went over a link in one second of the last minute.
+    pub(crate) fn rate(&self, from: &str, to: &str, second: u64) -> Option<f64> {
+        let [bytes, ..] = self.get(from, to)?.rings.ring(0).get(second)?;
+        Some(bytes)
+    }
+
     fn get(&self, from: &str, to: &str) -> Option<&LinkHistory> {
         self.by_sites.get(from)?.get(to)
     }

@@ -5,6 +5,7 @@ pub(crate) mod colocation;
 pub(crate) mod copy_bandwidth;
 pub(crate) mod excess_replica_choice;
 pub(crate) mod history_rings;
+pub(crate) mod judgement;
 pub(crate) mod link_history;
 pub(crate) mod load_history;
 pub(crate) mod nodes;
@@ -16,6 +17,7 @@ pub(crate) mod topology_watch;
 
 use colocation::Colocation;
 use copy_bandwidth::CopyBandwidth;
+use judgement::Judgement;
 use link_history::LinkHistories;
 use nodes::Nodes;
 use rebalance::Rebalance;
@@ -31,4 +33,6 @@ pub(crate) struct Fleet {
     pub(crate) topology: TopologyOrigin,
     /// What went over the links between sites in the last day.
     pub(crate) links: LinkHistories,
+    /// What is slow.
+    pub(crate) judgement: Judgement,
 }

@@ -34,6 +34,8 @@ pub(crate) struct Nodes {
     barred: BTreeSet<NodeId>,
     topology: Topology,
     sites: Sites,
+    /// Pairs of sites whose link is marked as slow.
+    slow_links: BTreeSet<(String, String)>,
 }
 
 impl Nodes {
@@ -73,6 +75,8 @@ impl Nodes {
         (node.free_bytes, node.memory_free_bytes) = (None, None);
         node.reported_transfers = 0;
         (node.links, node.link_shares) = (Vec::new(), Vec::new());
+        // It begins without; it is told again.
+        node.slow_disks = Vec::new();
         if node.membership == Membership::Drained && node.slice_count > 0 {
             node.membership = Membership::Draining;
         }
@@ -141,6 +145,22 @@ impl Nodes {
 
     pub(crate) fn topology(&self) -> &Topology {
         &self.topology
+    }
+
+    /// From now on the links between these sites are slow, and no others.
+    pub(crate) fn set_slow_links(&mut self, pairs: impl IntoIterator<Item = (String, String)>) {
+        self.slow_links = pairs.into_iter().flat_map(|(a, b)| [(a.clone(), b.clone()), (b, a)]).collect();
+    }
+
+    /// Whether the link between two sites is marked as slow.
+    pub(crate) fn is_slow_link(&self, a: SiteKey, b: SiteKey) -> bool {
+        let named = || (self.sites.name(a).to_owned(), self.sites.name(b).to_owned());
+        !self.slow_links.is_empty() && self.slow_links.contains(&named())
+    }
+
+    /// Whether a node stands at a site.
+    pub(crate) fn has_site(&self, name: &str) -> bool {
+        self.iter().any(|(_, node)| node.place.site == name)
     }
 
     /// Which sites and racks there are, and how many nodes in each.

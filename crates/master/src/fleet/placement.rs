@@ -4,7 +4,10 @@
 //! ([`Node::cost`](crate::fleet::nodes::Node::cost)). It only chooses and never starts anything.
 
 use fastrand::Rng;
-use protocol::{UserName, topology::PartialPlace};
+use protocol::{
+    UserName,
+    topology::{Distance, PartialPlace},
+};
 
 use crate::{
     fleet::copy_bandwidth::CopyBandwidth,
@@ -196,7 +199,10 @@ impl Best {
             self.busy = true;
             return;
         }
-        let (cost, lot) = (node.cost(), rng.u32(..));
+        let is_behind_slow_link =
+            || wanted.holders.iter().any(|holder| nodes.is_slow_link(nodes.get(*holder).site, node.site));
+        let link_times = if is_behind_slow_link() { SLOW_LINK_TIMES } else { 1.0 };
+        let (cost, lot) = (node.cost() * link_times, rng.u32(..));
         let is_better =
             |(least, least_lot, _): &(f64, u32, NodeKey)| cost.total_cmp(least).then(lot.cmp(least_lot)).is_lt();
         if self.node.as_ref().is_none_or(is_better) {
@@ -218,7 +224,8 @@ pub(crate) enum CopySource {
     NoNode,
 }
 
-/// Chooses where a copy is fetched from: a good replica at a reachable node, nearest to `target`, then least busy. A
+/// Chooses where a copy is fetched from: a good replica at a reachable node, nearest to `target`, then least busy. Within
+/// the target's site, and beyond it, what is marked as slow comes last. A
 /// node that is busy, or whose link to `target` is full, is skipped unless the copy is `urgent`.
 pub(crate) fn choose_copy_source(
     nodes: &Nodes,
@@ -247,7 +254,9 @@ pub(crate) fn choose_copy_source(
             }
         }
         let far = nodes.topology().network_distance(&from, &node.place);
-        let rank = (shunned.contains(&replica.node), far, node.load(), rng.u32(..));
+        let is_slow = node.is_mostly_slow() || nodes.is_slow_link(node.site, to.site);
+        let is_abroad = far.distance == Distance::OtherSite;
+        let rank = (shunned.contains(&replica.node), is_abroad, is_slow, far, node.load(), rng.u32(..));
         if best.as_ref().is_none_or(|(least, _)| rank < *least) {
             best = Some((rank, replica.node));
         }
@@ -260,6 +269,8 @@ pub(crate) fn choose_copy_source(
     }
 }
 
+/// How many times as much a place costs to which a copy would have to come over a slow link.
+const SLOW_LINK_TIMES: f64 = 4.0;
 /// Up to this many nodes are all examined.
 const SCANNED_MAX: usize = 32;
 /// With more, this many are drawn: the cheapest of sixteen is among the cheapest tenth five times out of six.

@@ -15,8 +15,8 @@ use crate::{
     MasterError,
     access::duplicate_requests::Answers,
     actions::{
-        ANSWERS_TABLE, CLOCK_TABLE, HISTORIES_TABLE, JOBS_TABLE, LINEAGE_TABLE, LOGS_TABLE, NAMES_TABLE, NODES_TABLE,
-        POLICIES_TABLE, QUOTAS_TABLE, StoredRow, TABLES, TRASH_TABLE,
+        ANSWERS_TABLE, CLOCK_TABLE, HISTORIES_TABLE, JOBS_TABLE, LINEAGE_TABLE, LOGS_TABLE, MARKS_TABLE, NAMES_TABLE,
+        NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, StoredRow, TABLES, TRASH_TABLE,
     },
     catalog::{
         clock_guard::ClockGuard,
@@ -25,7 +25,7 @@ use crate::{
         quota_table::Quotas,
         trash_table::Trash,
     },
-    fleet::nodes::Nodes,
+    fleet::{judgement::mark_table::MarkTable, nodes::Nodes},
     jobs::{job_histories::JobHistories, job_logs::KeptLogs, job_table::JobTable},
     log::{journal_lineage, rebuild},
     server::{JOURNAL_FILE, read_rows},
@@ -162,6 +162,7 @@ fn check_row(row: &StoredRow) -> Option<String> {
         NAMES_TABLE => Namespace::check_row(row),
         JOBS_TABLE => JobTable::default().load(Now::default(), row),
         HISTORIES_TABLE => JobHistories::default().load(row),
+        MARKS_TABLE => MarkTable::default().load(Now::default(), row),
         LOGS_TABLE => KeptLogs::default().load(row),
         NODES_TABLE => Nodes::default().load(Now::default(), row),
         POLICIES_TABLE => Policies::default().load(row),

@@ -23,9 +23,9 @@ use protocol::{
             AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest,
             CopiesRequest, CreateDatedRequest, DetachJobRequest, EmptyTrashRequest, FindJobsRequest, HealthRequest,
             ImportRequest, JobRequest, JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest,
-            MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RemoveRequest,
-            RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest,
-            StatRequest, TopologyRequest, TrashRequest, UsageRequest, VersionsRequest, WorkRequest,
+            MakeFolderRequest, MarksRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
+            RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
+            SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest, VersionsRequest, WorkRequest,
         },
     },
 };
@@ -41,8 +41,9 @@ use crate::{
     },
     actions::{
         ANSWERS_TABLE, CLOCK_TABLE, CONFLICTS_TABLE, ClientJoin, HISTORIES_TABLE, JOBS_TABLE, JOURNAL_TABLE,
-        LINEAGE_TABLE, LOGS_TABLE, MEMBERS_TABLE, MasterAction, MasterCompletion, MasterMessage, NODES_TABLE, NodeJoin,
-        OUTDATED_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, SessionCaller, StoredRow, TRASH_TABLE,
+        LINEAGE_TABLE, LOGS_TABLE, MARKS_TABLE, MEMBERS_TABLE, MasterAction, MasterCompletion, MasterMessage,
+        NODES_TABLE, NodeJoin, OUTDATED_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, SessionCaller, StoredRow,
+        TRASH_TABLE,
     },
     catalog::{
         Catalog,
@@ -54,7 +55,7 @@ use crate::{
     },
     config::MasterConfig,
     error::MasterError,
-    fleet::{Fleet, nodes::Nodes},
+    fleet::{Fleet, judgement::Judgement, nodes::Nodes},
     jobs::{Jobs, job_histories::JobHistories, job_logs::KeptLogs, job_table::JobTable},
     log::{
         Log,
@@ -135,12 +136,13 @@ impl Master {
         let (mut rebuild, sequence) = Rebuild::load(now, &config, &mut rng, &loading)?;
         let (mut jobs, mut policies, mut nodes) = (JobTable::default(), Policies::default(), Nodes::default());
         let (mut trash, mut quotas, mut histories) = (Trash::default(), Quotas::default(), JobHistories::default());
-        let (mut answers, mut logs) = (Answers::default(), KeptLogs::default());
+        let (mut answers, mut logs, mut judgement) = (Answers::default(), KeptLogs::default(), Judgement::default());
         for row in &loading.others {
             match row.table {
                 JOBS_TABLE => jobs.load(now, row)?,
                 HISTORIES_TABLE => histories.load(row)?,
                 LOGS_TABLE => logs.load(row)?,
+                MARKS_TABLE => judgement.marks.load(now, row)?,
                 NODES_TABLE => nodes.load(now, row)?,
                 POLICIES_TABLE => policies.load(row)?,
                 TRASH_TABLE => trash.load(row)?,
@@ -175,7 +177,7 @@ impl Master {
             config,
             rng,
             catalog,
-            fleet: Fleet { nodes, ..Fleet::default() },
+            fleet: Fleet { nodes, judgement, ..Fleet::default() },
             replicas: Replicas::default(),
             writes: Writes::default(),
             access: Access::new(TicketIssuer::new(now, signer), audit, answers),
@@ -185,6 +187,7 @@ impl Master {
             #[cfg(test)]
             test_replication: None,
         };
+        master.apply_marks();
         master.save(now, first_rows, Vec::new());
         // All files begin without copies; nodes report theirs when they join.
         master.replicas.sweeps.push_back(Sweep::All(0));
@@ -404,6 +407,8 @@ impl Master {
             ClientRequest::LoadSeries(request) => self.load_series(now, &request).map(Some),
             ClientRequest::Links(request) => self.link_page(now, &request).map(Some),
             ClientRequest::LinkSeries(request) => self.link_series(now, &request).map(Some),
+            ClientRequest::Marks(MarksRequest) => Ok(Some(self.mark_list(now))),
+            ClientRequest::ChangeMark(request) => self.change_mark(now, from, by, request),
             ClientRequest::Metrics(MetricsRequest { of }) => self.read_metrics(from, client, of),
             ClientRequest::Once(_) => Err(Refusal::new(Reason::Invalid, "a change has one number, not two")),
             ClientRequest::ConfirmClock(ConfirmClockRequest) => {
@@ -507,6 +512,7 @@ impl Master {
         }
         self.fleet.nodes.compare_speeds();
         self.divide_link_limits();
+        self.judge(now);
         self.watch_jobs(now);
         self.roll_ticket_key(now);
         self.send_audit(now);

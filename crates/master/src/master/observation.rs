@@ -134,6 +134,7 @@ impl Master {
             jobs: running.count() as u64,
             trash_entries: self.catalog.trash().entries().count() as u64,
             audit_waiting: self.access.audit.waiting_count() as u64,
+            marks: self.mark_counts(),
             rebuild_running: self.log.rebuild.is_running(),
             rebuild_nodes_missing: match self.log.rebuild.is_running() {
                 true => self.log.rebuild.absent.len() as u64,
@@ -273,6 +274,8 @@ pub struct MasterFigures {
     pub trash_entries: u64,
     /// Events that wait for the audit record.
     pub audit_waiting: u64,
+    /// Nodes, disks and links that are marked as slow.
+    pub marks: [(&'static str, u64); 3],
     /// Whether the names are being rebuilt.
     pub rebuild_running: bool,
     /// Nodes that a rebuild waits for.

@@ -46,6 +46,7 @@ pub(crate) enum OrderKind {
     Revoke(u64),
     TicketKeys,
     LinkShares,
+    SlowDisks,
     StruckOff,
     /// For this caller.
     ReadMetrics(SessionCaller),
@@ -66,6 +67,8 @@ pub(crate) enum QueuedWork {
     TicketKeys,
     /// The node needs its shares of the limits between sites.
     LinkShares,
+    /// The node needs to know which of its disks are slow.
+    SlowDisks,
     /// The node needs the list of machines that were struck off.
     StruckOff,
 }
@@ -238,7 +241,12 @@ impl QueuedWork {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Copy(slice) | Self::Reconcile(slice) => Some(slice),
-            Self::Forget(_) | Self::Drive(_) | Self::TicketKeys | Self::LinkShares | Self::StruckOff => None,
+            Self::Forget(_)
+            | Self::Drive(_)
+            | Self::TicketKeys
+            | Self::LinkShares
+            | Self::StruckOff
+            | Self::SlowDisks => None,
         }
     }
 }
@@ -254,6 +262,7 @@ impl OrderKind {
             | Self::Revoke(_)
             | Self::TicketKeys
             | Self::LinkShares
+            | Self::SlowDisks
             | Self::StruckOff
             | Self::ReadMetrics(_) => None,
         }
@@ -264,6 +273,7 @@ impl OrderKind {
         match self {
             Self::TicketKeys => Some(QueuedWork::TicketKeys),
             Self::LinkShares => Some(QueuedWork::LinkShares),
+            Self::SlowDisks => Some(QueuedWork::SlowDisks),
             Self::StruckOff => Some(QueuedWork::StruckOff),
             _ => None,
         }

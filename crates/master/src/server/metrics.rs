@@ -59,6 +59,7 @@ pub(super) fn read_master(master: &Master, readings: &mut Readings) {
         jobs,
         trash_entries,
         audit_waiting,
+        marks,
         rebuild_running,
         rebuild_nodes_missing,
     } = master.figures();
@@ -81,6 +82,9 @@ pub(super) fn read_master(master: &Master, readings: &mut Readings) {
     readings.set(&metric::MASTER_JOBS_RUNNING, jobs);
     readings.set(&metric::MASTER_TRASH_ENTRIES, trash_entries);
     readings.set(&metric::MASTER_AUDIT_WAITING, audit_waiting);
+    for (kind, count) in marks {
+        readings.set_of(&metric::MASTER_MARKS, &[kind], count);
+    }
     readings.set(&metric::MASTER_REBUILD_RUNNING, u64::from(rebuild_running));
     readings.set(&metric::MASTER_REBUILD_NODES_MISSING, rebuild_nodes_missing);
 }

@@ -217,6 +217,7 @@ impl Bench {
             | Order::Revoke(_)
             | Order::TicketKeys(_)
             | Order::LinkShares(_)
+            | Order::SlowDisks(_)
             | Order::StruckOff(_) => Ack::Done,
             Order::ReadMetrics => Ack::Metrics(format!("of {id}")),
             Order::Mirror(keep) => self.nodes.get_mut(id).unwrap().keep(keep),

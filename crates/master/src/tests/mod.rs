@@ -20,6 +20,7 @@ mod jobs;
 mod journal_restore;
 mod links;
 mod load;
+mod marks;
 mod memory_files;
 mod node_churn;
 mod nodes;

@@ -13,16 +13,17 @@ use protocol::{
         client_master::{JobRecord, JobState, QuotaOf},
         cluster::{DrainRequest, RebalanceVerb, RemoveNodeRequest},
         history::HistoryRequest,
+        marks::{MarkChange, MarkSubject},
         request::{
-            AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, ClearAclRequest, CommitRequest,
-            ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest,
+            AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, ChangeMarkRequest, ClearAclRequest,
+            CommitRequest, ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest,
             EmptyTrashRequest, FindJobsRequest, FinishRebuildRequest, ForgetNodeRequest, GetAclRequest,
             GetHistoryRequest, GetLogsRequest, GiveToRequest, HealthRequest, ImportRequest, JobInputsRequest,
             JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest, ListRequest, LoadRequest,
-            LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, MetricsSource,
-            NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest, RecoverRequest,
-            RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RequestId,
-            RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest,
+            LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MarksRequest, MetricsRequest,
+            MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest,
+            RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
+            RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest,
             TrashRequest, UsageRequest, VerifyAuditRequest, VersionsRequest, WaitingMachinesRequest, WhoAmIRequest,
             WorkRequest,
         },
@@ -84,6 +85,8 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
     };
     let quota =
         ClientRequest::SetQuota(SetQuotaRequest { user: UserName::new("bob").unwrap(), bytes: None, files: None });
+    let subject = MarkSubject::Node(node("n1"));
+    let mark = ClientRequest::ChangeMark(ChangeMarkRequest { subject, change: MarkChange::Clear });
     let link = ClientRequest::LinkSeries(LinkSeriesRequest { from: "a".into(), to: "b".into(), seconds: 60 });
     let inputs = AclRequest::Inputs(JobInputsRequest { job, node: node("n1"), slices: Vec::new() });
     vec![
@@ -121,6 +124,8 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Work(WorkRequest { after: None }), "!"),
         (ClientRequest::Links(LinksRequest { seconds_ago: 0, after: None }), "-"),
         (link, "-"),
+        (ClientRequest::Marks(MarksRequest), "-"),
+        (mark, "!"),
         (ClientRequest::Load(LoadRequest { seconds_ago: 0, after: None }), "-"),
         (ClientRequest::LoadSeries(LoadSeriesRequest { node: node("n1"), seconds: 60 }), "-"),
         (ClientRequest::Metrics(MetricsRequest { of: MetricsSource::Master }), "!"),
@@ -209,10 +214,12 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Versions(_) => 49,
         ClientRequest::Links(_) => 50,
         ClientRequest::LinkSeries(_) => 51,
+        ClientRequest::Marks(MarksRequest) => 52,
+        ClientRequest::ChangeMark(_) => 53,
     }
 }
 
-const REQUESTS: usize = 52;
+const REQUESTS: usize = 54;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

@@ -7,12 +7,12 @@ use std::{
     mem,
     os::fd::RawFd,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use noq::{Connection, PathId};
 
-use super::tcp_info;
+use super::{quic::udt::Udt, tcp_info};
 
 /// Counts of all connections that were ever given to a [`LinkMeter`]. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,9 @@ pub struct TransportCounts {
     /// The smoothed round trip in microseconds, added up once for each packet that left. Between two readings, its
     /// growth divided by that of `sent_packets` is the mean. It wraps.
     pub round_trip_micros: u64,
+    /// How long the network has held up the connection that it held up most, in microseconds. The connection had more to
+    /// send, and neither its ends nor a limit of ours was in the way.
+    pub held_up_micros: u64,
 }
 
 /// Reads a set of connections.
@@ -39,6 +42,8 @@ pub struct LinkMeter {
 struct MeterState {
     counts: TransportCounts,
     connections: Vec<Metered>,
+    /// When they were last read.
+    read_at: Option<Instant>,
 }
 
 /// A connection, and what of it was counted so far.
@@ -56,6 +61,22 @@ pub(super) struct ConnectionTotals {
     pub(super) retransmitted_bytes: u64,
     /// As it is now.
     pub(super) round_trip: Duration,
+    pub(super) held_up: HeldUp,
+}
+
+/// What a connection tells of the time in which the network held it up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeldUp {
+    /// All of it since the beginning.
+    InAll(Duration),
+    /// It has been held up since then, while it sent anything.
+    Since(Instant),
+}
+
+impl Default for HeldUp {
+    fn default() -> Self {
+        Self::InAll(Duration::ZERO)
+    }
 }
 
 /// A connection as its meter sees it.
@@ -111,15 +132,35 @@ impl LinkMeter {
 
 impl MeterState {
     fn take_readings(&mut self) {
-        let Self { counts, connections } = self;
+        let Self { counts, connections, read_at } = self;
+        let now = Instant::now();
+        let before = read_at.replace(now).unwrap_or(now);
+        let mut most_held_up = Duration::ZERO;
         connections.retain_mut(|metered| {
             let (totals, has_ended) = metered.connection.read();
             if let Some(totals) = totals {
                 counts.add(&metered.counted, &totals);
+                most_held_up = most_held_up.max(totals.held_up_since(&metered.counted, before, now));
                 metered.counted = totals;
             }
             !has_ended
         });
+        // A connection that began in between may tell of more than the time between two readings.
+        let held_up = most_held_up.min(now.saturating_duration_since(before));
+        counts.held_up_micros += u64::try_from(held_up.as_micros()).unwrap_or(u64::MAX);
+    }
+}
+
+impl ConnectionTotals {
+    /// How long the network has held it up between two readings, of which `earlier` was the first.
+    fn held_up_since(&self, earlier: &Self, before: Instant, now: Instant) -> Duration {
+        match (self.held_up, earlier.held_up) {
+            (HeldUp::InAll(now), HeldUp::InAll(before)) => now.saturating_sub(before),
+            (HeldUp::Since(since), _) if self.sent_packets > earlier.sent_packets => {
+                now.saturating_duration_since(since.max(before))
+            }
+            _ => Duration::ZERO,
+        }
     }
 }
 
@@ -180,6 +221,10 @@ impl TransportHandle {
                     lost_packets,
                     retransmitted_bytes: u64::try_from(retransmitted).unwrap_or(u64::MAX),
                     round_trip: path.rtt,
+                    held_up: connection
+                        .congestion_state(PathId::ZERO)
+                        .and_then(Udt::of)
+                        .map_or_else(HeldUp::default, |udt| HeldUp::Since(udt.idle_at())),
                 })
             }
         }

@@ -29,6 +29,8 @@ struct MeasuredLinks {
     before: BTreeMap<String, LinkTotals>,
     /// The last round trip that each site's packets had, in microseconds.
     round_trips: BTreeMap<String, u64>,
+    /// The sites to which the network held up what left, all through the last second.
+    full: Vec<String>,
 }
 
 /// A report, and what to say once the master has it.
@@ -61,17 +63,26 @@ impl LinkSamples {
         self.lock().round_trips.clone()
     }
 
+    /// The sites to which the network held up what left, all through the last second.
+    pub(crate) fn full(&self) -> Vec<String> {
+        self.lock().full.clone()
+    }
+
     /// A second has passed, and all that went by now is this.
     fn add(&self, totals: Vec<(String, LinkTotals)>) {
         let mut measured = self.lock();
         measured.number += 1;
         let mut links = Vec::new();
+        measured.full.clear();
         for (site, totals) in totals {
             let before = measured.before.insert(site.clone(), totals).unwrap_or_default();
             if before == totals {
                 continue;
             }
             let sample = sample(site, &before, &totals);
+            if totals.transport.held_up_micros - before.transport.held_up_micros >= FULL_MICROS {
+                measured.full.push(sample.site.clone());
+            }
             if sample.sent_packets > 0 {
                 measured.round_trips.insert(sample.site.clone(), sample.round_trip_micros);
             }
@@ -113,6 +124,10 @@ fn sample(site: String, before: &LinkTotals, now: &LinkTotals) -> LinkSample {
     }
 }
 
+/// A link was full in a second in which it held up a connection for so many microseconds. Readings are never exactly a
+/// second apart.
+const FULL_MICROS: u64 = 900_000;
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -121,7 +136,13 @@ mod tests {
     use super::*;
 
     fn totals(sent_bytes: u64, sent_packets: u64, round_trip_micros: u64) -> LinkTotals {
-        let transport = TransportCounts { sent_packets, lost_packets: 2, retransmitted_bytes: 9, round_trip_micros };
+        let transport = TransportCounts {
+            sent_packets,
+            lost_packets: 2,
+            retransmitted_bytes: 9,
+            round_trip_micros,
+            held_up_micros: sent_packets * 240_000,
+        };
         LinkTotals { sent_bytes, received_bytes: 1, transport }
     }
 
@@ -136,20 +157,24 @@ mod tests {
         assert!(samples.untold().is_none());
         // The sum of round trips wraps.
         add(&samples, totals(1_000, 10, u64::MAX - 9));
+        assert_eq!(samples.full(), ["jhu"]);
         add(&samples, totals(1_000, 10, u64::MAX - 9));
+        assert!(samples.full().is_empty(), "it was quiet");
+        add(&samples, totals(1_300, 13, 300));
+        assert!(samples.full().is_empty(), "it was held up for a part of that second only");
         add(&samples, totals(1_500, 14, 390));
         let told = samples.untold().unwrap();
         let LinkReport { run, number, seconds } = &told.report;
-        assert_eq!((*run, *number, seconds.iter().map(|it| it.number).collect::<Vec<_>>()), (7, 4, vec![2, 4]));
-        let [first, last] = [0, 1].map(|at: usize| &seconds[at].links);
+        assert_eq!((*run, *number, seconds.iter().map(|it| it.number).collect::<Vec<_>>()), (7, 5, vec![2, 4, 5]));
+        let [first, last] = [0, 2].map(|at: usize| &seconds[at].links);
         assert_eq!((first.len(), last.len()), (1, 1), "only the site that was used");
         assert_eq!((first[0].sent_bytes, first[0].received_bytes, first[0].lost_packets), (1_000, 1, 2));
-        assert_eq!((last[0].sent_bytes, last[0].received_bytes, last[0].lost_packets), (500, 0, 0));
-        assert_eq!((last[0].sent_packets, last[0].round_trip_micros), (4, 100));
-        assert_eq!(samples.round_trips(), BTreeMap::from([("jhu".into(), 100)]));
+        assert_eq!((last[0].sent_bytes, last[0].received_bytes, last[0].lost_packets), (200, 0, 0));
+        assert_eq!((last[0].sent_packets, last[0].round_trip_micros), (1, 90));
+        assert_eq!(samples.round_trips(), BTreeMap::from([("jhu".into(), 90)]));
         add(&samples, totals(1_501, 14, 390));
         samples.note_told(&told);
         let next = samples.untold().unwrap().report;
-        assert_eq!((next.number, next.seconds.len(), next.seconds[0].number), (5, 1, 5));
+        assert_eq!((next.number, next.seconds.len(), next.seconds[0].number), (6, 1, 6));
     }
 }

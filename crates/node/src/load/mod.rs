@@ -2,6 +2,7 @@
 //! has it. Serves the paths *load* and *links*. It never reads from a disk: counters are files in memory.
 
 mod counters;
+pub(crate) mod evidence;
 pub(crate) mod links;
 mod rates;
 mod untold_queue;

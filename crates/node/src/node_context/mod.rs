@@ -8,7 +8,7 @@ use protocol::NodeId;
 
 use crate::{
     disks::storage::Storage,
-    load::{LoadSamples, links::LinkSamples},
+    load::{LoadSamples, evidence::Evidence, links::LinkSamples},
     rules::NodeCompletion,
     task::spes::Spes,
     tickets::TicketAuthorizer,
@@ -26,6 +26,7 @@ pub(crate) struct NodeContext {
     pub(crate) spes: Spes,
     pub(crate) load: LoadSamples,
     pub(crate) links: LinkSamples,
+    pub(crate) evidence: Evidence,
     pub(crate) events: EventSender,
 }
 

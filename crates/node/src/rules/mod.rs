@@ -148,6 +148,10 @@ impl Node {
                 self.actions.push_back(NodeAction::SetLinkShares(shares));
                 self.ack(from, Ok(()));
             }
+            Order::SlowDisks(folders) => {
+                self.actions.push_back(NodeAction::SetSlowDisks(folders));
+                self.ack(from, Ok(()));
+            }
             // Answered by whoever counts.
             Order::ReadMetrics => self.actions.push_back(NodeAction::ReadMetrics { to: from }),
             Order::TicketKeys(keys) => {
@@ -401,6 +405,8 @@ pub enum NodeAction {
     SetTicketKeys(TicketKeys),
     /// Apply these shares of the limits between sites.
     SetLinkShares(Vec<LinkShare>),
+    /// These disks are slow, by their folders, and no others.
+    SetSlowDisks(Vec<String>),
     /// Keep these rows; then [`NodeCompletion::RowsMirrored`].
     MirrorRows {
         /// Whom to answer.

@@ -149,7 +149,8 @@ fn slice_of(report: &Report) -> Option<SliceId> {
         | Report::DisksSeen(_)
         | Report::Work(_)
         | Report::Load(_)
-        | Report::Links(_) => None,
+        | Report::Links(_)
+        | Report::Evidence(_) => None,
     }
 }
 

@@ -59,6 +59,8 @@ impl ServerLoop {
                     });
                 }
                 NodeAction::TakeInventory => {
+                    // A master that has just let us in tells it again.
+                    self.context.storage.slices.set_slow(&[]);
                     for told in self.context.storage.mirror.join_completions(&self.context.storage.slices) {
                         self.node.handle_completion(self.clock.now(), told);
                     }
@@ -79,6 +81,7 @@ impl ServerLoop {
                 NodeAction::RevokeNodes(machines) => self.context.tickets.revocations().revoke_nodes(machines),
                 NodeAction::ReadMirror { after } => self.read_mirror(after),
                 NodeAction::SetLinkShares(shares) => self.context.peers.site_limiters.set_shares(&shares),
+                NodeAction::SetSlowDisks(folders) => self.context.storage.slices.set_slow(&folders),
                 NodeAction::SetTicketKeys(keys) => self.context.tickets.set_keys(keys),
                 NodeAction::StartDriver(order) => {
                     let context = Arc::clone(&self.context);
@@ -204,6 +207,13 @@ impl ServerLoop {
                 is_answered = messenger.request(session, told, STATUS_ANSWER_TIME_MAX).await.is_ok();
                 if is_answered {
                     context.links.note_told(&untold);
+                }
+            }
+            if let Some(report) = context.evidence.untold(context.links.full()).filter(|_| is_answered) {
+                let told = codec::encode(&Report::Evidence(report.clone()));
+                is_answered = messenger.request(session, told, STATUS_ANSWER_TIME_MAX).await.is_ok();
+                if is_answered {
+                    context.evidence.note_told(&report);
                 }
             }
             if let Some(mut rows) = told_work.filter(|_| is_answered) {

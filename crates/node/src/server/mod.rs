@@ -41,6 +41,7 @@ use crate::{
     },
     load::{
         self, LoadSamples,
+        evidence::Evidence,
         links::{LinkSamples, sample_links},
     },
     metadata_mirror::MetadataMirror,
@@ -179,6 +180,7 @@ impl NodeServer {
             load: LoadSamples::default(),
             // Tells runs apart: none begins in the same millisecond as the one before.
             links: LinkSamples::new(clock.now().unix_millis),
+            evidence: Evidence::default(),
             events: sender,
         };
         let background = TaskGroup::new();

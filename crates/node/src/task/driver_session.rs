@@ -1,17 +1,20 @@
 //! The state of a conversation with a driver: its SPE, the function in it, and the buckets of its job. It never opens
 //! an input slice that the master did not allow the job to read.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
 };
 
 use net::identity::Bearer;
 use protocol::{
     JobId, Reason, SliceId, UserName, limits,
     message::spe::{
-        BucketId, FunctionSpec, LoadOrder, OutputPlacement, PrintedOutput, RecordLocator, SegmentOrder, SegmentSource,
-        SpeReply, SpeRequest, TaskOrder, TaskResult,
+        AttemptId, BucketId, FunctionSpec, LoadOrder, OutputPlacement, PrintedOutput, RecordLocator, SegmentOrder,
+        SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult,
     },
     ticket::SignedTicket,
 };
@@ -125,6 +128,7 @@ impl DriverSession {
         let function = self.function.clone();
         let function =
             function.ok_or_else(|| NodeError::refused(Reason::Invalid, "load a function before running it"))?;
+        let is_local = order.segments.iter().flat_map(SegmentOrder::sources).all(SegmentSource::is_local);
         let input = sole_bucket(&order.segments).filter(|_| matches!(order.output, OutputPlacement::Local));
         // Done before the slot is taken: fetching over the network keeps no processor busy.
         let segments = input::open(&self.context, self.job, order.segments).await?;
@@ -139,7 +143,12 @@ impl DriverSession {
         }
         let Some(spe) = self.spe.as_mut() else { return Err(NodeError::Spe("could not be started".into())) };
         let task = TaskRun { attempt: order.attempt, segments, output: scratch.share()?, buckets };
+        let began = Instant::now();
         let outcome = spe.process.run(task, &mut |read| bytes.store(read, Ordering::Relaxed)).await;
+        if let (SpeOutcome::Finished(output), true) = (&outcome, is_local) {
+            let AttemptId { job, stage, .. } = order.attempt;
+            self.context.evidence.note_task(job, stage, output.bytes_in, began.elapsed());
+        }
         note_printed(&mut self.printed, spe.process.take_printed());
         // Another task may compute while this one delivers.
         drop((slot, running));

@@ -24,7 +24,7 @@ use super::*;
 use crate::{
     bucket::BucketStore,
     disks::{import::ImportFolders, scrub_statuses::ScrubStatuses, storage::Storage, upload_locks::UploadLocks},
-    load::{LoadSamples, links::LinkSamples},
+    load::{LoadSamples, evidence::Evidence, links::LinkSamples},
     metadata_mirror::MetadataMirror,
     node_context::{
         event::{Event, EventSender},
@@ -111,6 +111,7 @@ pub(crate) fn fixture() -> Fixture {
         },
         load: LoadSamples::default(),
         links: LinkSamples::new(1),
+        evidence: Evidence::default(),
         events: sender,
     };
     Fixture {

@@ -18,6 +18,7 @@ use crate::{
         history::{JobHistory, JobLogs, NodeMarks},
         links::{LinkPage, LinkSeries},
         load::{LoadPage, LoadSeries},
+        marks::Mark,
         node_master::LinkUse,
         rebuild::RebuildStatus,
         work::WorkPage,
@@ -102,6 +103,8 @@ pub enum ClientReply {
     Links(LinkPage),
     /// A link between two sites over time.
     LinkSeries(LinkSeries),
+    /// What is marked as slow.
+    Marks(Vec<Mark>),
 }
 
 /// What an entry says about its copies, lifetime and quota.

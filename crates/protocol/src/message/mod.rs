@@ -15,6 +15,7 @@ pub mod links;
 pub mod load;
 pub mod local;
 pub mod login;
+pub mod marks;
 pub mod master_security;
 pub mod node_master;
 pub mod printed;

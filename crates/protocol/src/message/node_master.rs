@@ -14,6 +14,7 @@ use crate::{
         client_reply::{DriverKey, Source},
         links::LinkReport,
         load::LoadReport,
+        marks::EvidenceReport,
         rebuild::{MirrorKey, MirrorPosition, MirrorRow, MirrorUpdate},
         work::WorkItem,
     },
@@ -70,6 +71,9 @@ pub enum Order {
     StruckOff(Vec<NodeId>),
     /// Say what you count: [`Ack::Metrics`].
     ReadMetrics,
+    /// These of your disks are slow, by their folders, and no others: others take new slices first, as far as they have
+    /// room.
+    SlowDisks(Vec<String>),
 }
 
 /// See [`Order::Drive`].
@@ -232,6 +236,8 @@ pub enum Report {
     Load(LoadReport),
     /// What the node had to do with each site since the last such report that was answered. Sent after a status.
     Links(LinkReport),
+    /// What the node has to say about slowness, its own and that of links. Sent after a status.
+    Evidence(EvidenceReport),
 }
 
 /// A slice that is being written, under a lease of the master.

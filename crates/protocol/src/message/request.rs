@@ -7,6 +7,7 @@ mod admission_requests;
 mod audit_requests;
 mod cluster_requests;
 mod job_requests;
+mod mark_requests;
 mod name_requests;
 mod observation_requests;
 mod once;
@@ -38,6 +39,7 @@ pub use self::{
         AddLogsRequest, AdmitJobRequest, CancelJobRequest, DetachJobRequest, FindJobsRequest, GetHistoryRequest,
         GetLogsRequest, HistoryRequest, JobRequest, JobsRequest, ReportJobRequest, SubmitHistoryRequest,
     },
+    mark_requests::{ChangeMarkRequest, MarksRequest},
     name_requests::{
         CopiesRequest, ListRequest, LocateRequest, MakeFolderRequest, PolicyRequest, RemoveRequest, RenameRequest,
         SetPolicyRequest, StatRequest, UsageRequest,

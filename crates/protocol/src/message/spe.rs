@@ -490,6 +490,11 @@ impl PartOrder {
 }
 
 impl SegmentSource {
+    /// Whether its bytes are on the node that reads them.
+    pub fn is_local(&self) -> bool {
+        !matches!(self, Self::Remote { .. })
+    }
+
     /// The slice that is read; `None` for a bucket.
     pub fn slice(&self) -> Option<SliceId> {
         match self {

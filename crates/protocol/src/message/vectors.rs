@@ -49,8 +49,8 @@ use crate::{
             AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest,
             CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest, FindJobsRequest,
             FinishRebuildRequest, ForgetNodeRequest, GetAclRequest, HealthRequest, ImportRequest, JobRequest,
-            JobsRequest, LeasesRequest, ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest,
-            MakeFolderRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
+            JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MarksRequest,
+            MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
             RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
             RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest,
             UsageRequest, VerifyAuditRequest, VersionsRequest, WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
@@ -131,6 +131,7 @@ mod links;
 mod load;
 mod local;
 mod login;
+mod marks;
 mod reasons;
 mod spe;
 mod tickets;
@@ -208,8 +209,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "restore": ClientRequest::Restore(_) => ClientRequest::Restore(RestoreRequest { path: path(), to: Some(path()) }),
         "empty-trash": ClientRequest::EmptyTrash(_) => ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: false }),
         "quotas": ClientRequest::Quotas(_) => ClientRequest::Quotas(QuotasRequest { after: Some(QuotaOf::User(user())) }),
-        "set-quota": ClientRequest::SetQuota(_) =>
-            ClientRequest::SetQuota(SetQuotaRequest { user: user(), bytes: Some(1 << 40), files: None }),
+        "set-quota": ClientRequest::SetQuota(_) => ClientRequest::SetQuota(SetQuotaRequest { user: user(), bytes: Some(1 << 40), files: None }),
         "copies": ClientRequest::Copies(_) => ClientRequest::Copies(CopiesRequest(path())),
         "rebuild": ClientRequest::Rebuild(_) => ClientRequest::Rebuild(RebuildRequest::Status(RebuildStatusRequest { after: Some(slice()) })),
         "import": ClientRequest::Import(_) => ClientRequest::Import(ImportRequest { node: node() }),
@@ -219,16 +219,15 @@ fn the_requests_of_a_client_have_their_bytes() {
         "audit": ClientRequest::Audit(_) => ClientRequest::Audit(AuditQuestion::Verify(VerifyAuditRequest)),
         "history": ClientRequest::History(_) => ClientRequest::History(history::tell()),
         "confirm-clock": ClientRequest::ConfirmClock(ConfirmClockRequest) => ClientRequest::ConfirmClock(ConfirmClockRequest),
-        "once": ClientRequest::Once(_) => ClientRequest::Once(OnceRequest {
-            id: RequestId(7),
-            request: Box::new(ClientRequest::Stat(StatRequest(path()))),
-        }),
+        "once": ClientRequest::Once(_) =>
+            ClientRequest::Once(OnceRequest { id: RequestId(7), request: Box::new(ClientRequest::Stat(StatRequest(path()))) }),
         "work": ClientRequest::Work(_) => ClientRequest::Work(WorkRequest { after: Some(node()) }),
         "metrics": ClientRequest::Metrics(_) => ClientRequest::Metrics(MetricsRequest { of: MetricsSource::Node(node()) }),
         "leases": ClientRequest::Leases(_) => ClientRequest::Leases(LeasesRequest { all_users: true, after: Some(path()) }),
-        "load": ClientRequest::Load(_) => ClientRequest::Load(LoadRequest { seconds_ago: 300, after: Some(node()) }),
-        "load-series": ClientRequest::LoadSeries(_) =>
-            ClientRequest::LoadSeries(LoadSeriesRequest { node: node(), seconds: 3_600 }),
+        "load": ClientRequest::Load(_) => ClientRequest::Load(load::asked()),
+        "load-series": ClientRequest::LoadSeries(_) => ClientRequest::LoadSeries(load::series_asked()),
+        "marks": ClientRequest::Marks(MarksRequest) => ClientRequest::Marks(MarksRequest),
+        "change-mark": ClientRequest::ChangeMark(_) => ClientRequest::ChangeMark(marks::change()),
         "links": ClientRequest::Links(_) => ClientRequest::Links(links::asked()),
         "link-series": ClientRequest::LinkSeries(_) => ClientRequest::LinkSeries(links::series_asked()),
         "break-lease": ClientRequest::BreakLease(_) => ClientRequest::BreakLease(BreakLeaseRequest(path())),
@@ -343,6 +342,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "metrics": ClientReply::Metrics(_) => ClientReply::Metrics("# EOF\n".into()),
         "load": ClientReply::Load(_) => ClientReply::Load(load::page()),
         "load-series": ClientReply::LoadSeries(_) => ClientReply::LoadSeries(load::series()),
+        "marks": ClientReply::Marks(_) => ClientReply::Marks(marks::marks()),
         "links": ClientReply::Links(_) => ClientReply::Links(links::page()),
         "link-series": ClientReply::LinkSeries(_) => ClientReply::LinkSeries(links::series()),
         "leases": ClientReply::Leases(_) => ClientReply::Leases(LeasePage { leases: vec![open_lease()], more: false }),
@@ -390,6 +390,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "ticket-keys": Order::TicketKeys(_) => Order::TicketKeys(TicketKeys { current: [9; 32], next: [10; 32] }),
         "struck-off": Order::StruckOff(_) => Order::StruckOff(vec![node()]),
         "read-metrics": Order::ReadMetrics => Order::ReadMetrics,
+        "slow-disks": Order::SlowDisks(_) => Order::SlowDisks(vec!["/srv/a".into()]),
     });
     compare!(vectors, MirrorBase {
         "change": MirrorBase::Change(_) => MirrorBase::Change(300),
@@ -430,6 +431,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "disks-seen": Report::DisksSeen(_) => Report::DisksSeen(Some(kept_mark())),
         "work": Report::Work(_) => Report::Work(vec![work::item()]),
         "load": Report::Load(_) => Report::Load(load::report()),
+        "evidence": Report::Evidence(_) => Report::Evidence(marks::evidence()),
         "links": Report::Links(_) => Report::Links(links::report()),
     });
     compare!(vectors, Ack {

@@ -12,6 +12,7 @@ mod job_args;
 mod limit_args;
 mod links_args;
 mod load_args;
+mod mark_args;
 mod profile_args;
 mod top_args;
 mod wait_args;
@@ -41,6 +42,7 @@ pub(crate) use job_args::{Index, JobArguments, JobsArguments, Run};
 pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
 pub(crate) use links_args::Links;
 pub(crate) use load_args::Load;
+pub(crate) use mark_args::{MarkCommand, MarkDecision, MarkedThing};
 pub(crate) use profile_args::ProfileCommand;
 pub(crate) use top_args::{Pane, TopArguments};
 pub(crate) use wait_args::WaitArguments;
@@ -95,6 +97,9 @@ pub(crate) enum Command {
     /// Who stands where, how far sites are apart, and how much copies may take
     #[command(subcommand, after_help = "Example: sector topology check sites.toml")]
     Topology(TopologyVerb),
+    /// What is slow and therefore used less, and what you decide about it
+    #[command(subcommand, after_help = "Example: sector mark list")]
+    Mark(MarkCommand),
     /// Is the cloud well, and what to do if not
     #[command(after_help = "Example: sector health")]
     Health,
@@ -316,7 +321,7 @@ mod tests {
                 "top", "work", "metrics", "doctor",
             ],
         ),
-        ("nodes", "Nodes and sites", &["node", "rebalance", "topology"]),
+        ("nodes", "Nodes and sites", &["node", "rebalance", "topology", "mark"]),
         (
             "files",
             "Files and folders",

@@ -25,6 +25,7 @@ mod listing;
 mod load;
 mod login;
 mod logs;
+mod marks;
 mod metrics;
 mod node;
 mod nodes;
@@ -149,6 +150,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Load(asked) => load::run(cloud, asked, global).await,
         Command::Top(asked) => Box::pin(top::run(cloud, asked)).await,
         Command::Web(asked) => web::run(cloud, &asked, global).await,
+        Command::Mark(command) => marks::run(cloud, command, global).await,
         Command::Links(asked) => links::run(cloud, asked, global).await,
         Command::Work => work::run(cloud, global).await,
         Command::Put(put) => {

@@ -3,7 +3,7 @@
 use client::{
     Client,
     admin::room::{SharedDisk, local_device, total},
-    views::{DiskView, HealthView, LinkUseView, MarksView, NodeView, rfc3339},
+    views::{DiskView, HealthView, LinkUseView, MarksView, NodeView, marked_nodes, rfc3339},
 };
 use protocol::{Reason, Status, message::admission::MachineStatus, rate};
 use serde::Serialize;
@@ -13,9 +13,9 @@ use crate::arguments::Global;
 
 /// `sector nodes`.
 pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure> {
-    let nodes = cloud.nodes().await?;
+    let (nodes, marks) = (cloud.nodes().await?, cloud.marks().await?);
     let (_, shared) = total(&nodes, local_device);
-    let views: Vec<_> = nodes.into_iter().map(NodeView::from).collect();
+    let views = marked_nodes(nodes, &marks);
     if global.json {
         return show::json(&views);
     }
@@ -51,6 +51,8 @@ pub(super) fn state_in_words(node: &NodeView) -> String {
     } else if node.nearly_full {
         state.push_str(", nearly full");
     }
+    let slow = node.slow.iter().map(|what| if what == "node" { ", slow".to_owned() } else { format!(", slow {what}") });
+    state.extend(slow);
     state + &marks_in_words(&node.marks)
 }
 
@@ -76,9 +78,9 @@ pub(crate) async fn list(cloud: &Client, global: &Global) -> Result<(), Failure>
         machines => machines?,
     };
     let mut listed = Vec::new();
-    for node in cloud.nodes().await? {
-        let machine = machines.iter().find(|machine| machine.name == node.node).map(CertificateView::from);
-        listed.push(ListedNode { node: node.into(), certificate: machine });
+    for node in marked_nodes(cloud.nodes().await?, &cloud.marks().await?) {
+        let machine = machines.iter().find(|machine| machine.name.as_str() == node.id).map(CertificateView::from);
+        listed.push(ListedNode { node, certificate: machine });
     }
     show::json(&listed)
 }

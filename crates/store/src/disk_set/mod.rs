@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -88,6 +88,8 @@ struct Slot {
     failure: Arc<DiskFailure>,
     missing: bool,
     is_memory: bool,
+    /// Found to be slower than others: new slices come here last.
+    is_slow: AtomicBool,
 }
 
 impl DiskSet {
@@ -100,7 +102,8 @@ impl DiskSet {
         let (mut slots, mut put_aside, mut first_error) = (Vec::new(), Vec::new(), None);
         for DataFolder { disk, folder, known, memory_bytes } in folders {
             let is_memory = memory_bytes.is_some();
-            let mut slot = Slot { store: None, failure: Arc::default(), missing: false, is_memory, folder };
+            let (failure, is_slow) = (Arc::default(), AtomicBool::new(false));
+            let mut slot = Slot { store: None, failure, missing: false, is_memory, is_slow, folder };
             let disk = Arc::new(WatchedDisk::new(disk, &slot.folder, Arc::clone(&slot.failure)));
             let opened = match (open_known(disk, &slot.folder, known), slot.failure.why()) {
                 (Err(error @ StoreError::Locked { .. }), _) => return Err(error),
@@ -138,7 +141,8 @@ impl DiskSet {
     /// A set of one disk.
     pub fn of(store: Arc<SliceStore>) -> Arc<Self> {
         let folder = store.folder().to_owned();
-        let slot = Slot { store: Some(store), failure: Arc::default(), missing: false, is_memory: false, folder };
+        let (failure, is_slow) = (Arc::default(), AtomicBool::new(false));
+        let slot = Slot { store: Some(store), failure, missing: false, is_memory: false, is_slow, folder };
         let (spares, choosing, turns) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
         Arc::new(Self { slots: vec![slot], spares, choosing, turns })
     }
@@ -296,6 +300,15 @@ impl DiskSet {
         self.persistent().filter_map(|(_, store)| store.available_bytes().ok()).sum()
     }
 
+    /// From now on these disks, by their folders, count as slow, and no others. New slices and scratch files go to the
+    /// others as long as those have room.
+    pub fn set_slow(&self, folders: &[String]) {
+        for slot in &self.slots {
+            let is_slow = folders.contains(&slot.folder.display().to_string());
+            slot.is_slow.store(is_slow, Ordering::Relaxed);
+        }
+    }
+
     /// Bytes that new slices may still take in memory; 0 if none are kept there.
     pub fn memory_available_bytes(&self) -> u64 {
         let in_memory = self.usable().filter(|(disk, _)| self.slots[*disk].is_memory);
@@ -445,7 +458,7 @@ impl DiskSet {
     }
 
     /// The disk, real or in memory, with the largest share of its room still free. Among those about equal it is the
-    /// one that `rank` puts first.
+    /// one that `rank` puts first. A slow disk is taken only if no other has room.
     fn choose_disk<R: Ord>(
         &self,
         in_memory: bool,
@@ -460,6 +473,10 @@ impl DiskSet {
                 Ok(room) => candidates.push((free_permille(room, store.used_bytes()), disk, store)),
                 Err(error) => refusal = Some(error),
             }
+        }
+        let is_slow = |disk: usize| self.slots[disk].is_slow.load(Ordering::Relaxed);
+        if candidates.iter().any(|(_, disk, _)| !is_slow(*disk)) {
+            candidates.retain(|(_, disk, _)| !is_slow(*disk));
         }
         let best = candidates.iter().map(|(free, ..)| *free).max().unwrap_or(0);
         let chosen = candidates

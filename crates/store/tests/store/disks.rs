@@ -481,6 +481,28 @@ fn a_bucket_is_adopted_on_the_disk_where_its_file_lies() {
 }
 
 #[test]
+fn a_slow_disk_takes_new_slices_only_where_no_other_has_room() {
+    let disks = Disks::new(2);
+    let set = disks.open();
+    set.set_slow(&["/disk-0".into()]);
+    for slice in 1..=4 {
+        let at = format!("/{slice}");
+        put(&set, slice, &at, b"x");
+        assert_eq!(disks.disk_of(slice, &at), [1]);
+    }
+    assert_eq!(set.emptiest_jobs_folder().unwrap(), Path::new("/disk-1/jobs"));
+    disks.0[1].set_free_bytes(0);
+    put(&set, 5, "/5", b"x");
+    assert_eq!(disks.disk_of(5, "/5"), [0], "nothing becomes unavailable");
+    disks.0[1].set_free_bytes(1 << 30);
+    set.set_slow(&["/disk-1".into()]);
+    put(&set, 6, "/6", b"x");
+    assert_eq!(disks.disk_of(6, "/6"), [0], "the first is not slow any more");
+    set.set_slow(&["/disk-0".into(), "/disk-1".into()]);
+    put(&set, 7, "/7", b"x");
+}
+
+#[test]
 fn wherever_the_power_is_cut_what_two_disks_acknowledged_is_there_once() {
     // The power goes off for both disks at the same moment; the seed decides which one was working.
     for seed in 0..12 {

@@ -103,6 +103,10 @@ pub(crate) struct Node {
     pub(super) rate_bytes_per_second: f64,
     /// That rate relative to the average of all nodes.
     pub(super) speed: f64,
+    /// Whether it is marked as slow.
+    pub(crate) is_slow: bool,
+    /// Folders of its disks that are marked as slow, as last ordered or to be ordered.
+    pub(crate) slow_disks: Vec<String>,
     /// Its row in the journal, as last saved.
     pub(super) row: Vec<u8>,
 }
@@ -225,11 +229,26 @@ impl Node {
         }
     }
 
+    /// Which part of it is marked as slow: all of it, or some of its disks.
+    pub(crate) fn slow_share(&self) -> f64 {
+        match self.is_slow {
+            true => 1.0,
+            false => (self.slow_disks.len() as f64 / self.disks.len().max(1) as f64).min(1.0),
+        }
+    }
+
+    /// Whether it is read from, and runs SPEs, only after others: it is marked, or half of its disks are.
+    pub(crate) fn is_mostly_slow(&self) -> bool {
+        self.slow_share() >= 0.5
+    }
+
     /// The cost of giving it one thing more. It grows with its load relative to its speed, and with its fullness
     /// relative to its size. So an idle cloud of unlike nodes fills evenly, and in a busy one the fast nodes get more.
+    /// One that is marked as slow gets something when others are several times as busy, or nearly full.
     pub(crate) fn cost(&self) -> f64 {
         let free_share = (1.0 - self.fill()).max(FREE_SHARE_LEAST);
-        f64::from(self.load() + 1) / (self.speed * free_share)
+        let slow_times = 1.0 + (SLOW_TIMES - 1.0) * self.slow_share();
+        slow_times * f64::from(self.load() + 1) / (self.speed * free_share)
     }
 
     /// Takes a status report.
@@ -364,6 +383,8 @@ impl Node {
             outgoing: 0,
             rate_bytes_per_second: 0.0,
             speed: 1.0,
+            is_slow: false,
+            slow_disks: Vec::new(),
             row: Vec::new(),
         }
     }
@@ -371,6 +392,9 @@ impl Node {
 
 /// The free share below which a node counts as no worse: it keeps the cost finite.
 const FREE_SHARE_LEAST: f64 = 1e-3;
+
+/// How many times as much a node costs that is marked as slow.
+const SLOW_TIMES: f64 = 8.0;
 
 /// Smallest copy whose duration is used to measure a node's speed, in bytes.
 const MEASURED_BYTES_MIN: u64 = 1 << 20;

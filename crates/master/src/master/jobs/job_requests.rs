@@ -194,14 +194,17 @@ impl Master {
         nodes.filter(|node| node.is_up() && node.membership != Membership::Drained)
     }
 
-    /// The known links between the sites of these nodes: their limits in the topology.
+    /// The known links between the sites of these nodes: their limits in the topology. Where there is none it is what they
+    /// were seen to carry when they were full.
     fn links_of_jobs(&self) -> Vec<SiteLink> {
         let sites: BTreeSet<&str> = self.nodes_for_jobs().map(|node| &node.place.site[..]).collect();
         if sites.len() > LINKED_SITES_MAX {
             return Vec::new();
         }
         let pairs = sites.iter().flat_map(|a| sites.range(*a..).skip(1).map(move |b| (*a, *b)));
-        let known = pairs.filter_map(|(a, b)| Some((a, b, self.fleet.nodes.topology().limit_bytes_per_second(a, b)?)));
+        let limit = |a, b| self.fleet.nodes.topology().limit_bytes_per_second(a, b);
+        let known =
+            pairs.filter_map(|(a, b)| Some((a, b, limit(a, b).or_else(|| self.fleet.judgement.capacity(a, b))?)));
         known.map(|(a, b, bytes_per_second)| SiteLink { a: a.into(), b: b.into(), bytes_per_second }).collect()
     }
 
@@ -210,7 +213,7 @@ impl Master {
         let at = self.client_at(client);
         let up: Vec<_> = self.nodes_for_jobs().collect();
         let weights: Vec<_> = up.iter().map(|node| node.marks.weight(now, &record.user)).collect();
-        let nodes = up.into_iter().zip(job_histories::avoided(&weights)).map(|(node, is_marked)| SpeNode {
+        let nodes = up.into_iter().zip(job_histories::avoided(&weights)).map(|(node, is_avoided)| SpeNode {
             // A job's messages and pieces are always encrypted: the sender of a piece may be at another site than the
             // driver.
             source: self.access.tickets.compute(
@@ -220,7 +223,7 @@ impl Master {
                 record.job,
             ),
             slots: node.spe_slots,
-            is_marked,
+            is_marked: is_avoided || node.is_mostly_slow(),
         });
         Admitted { job: record.job, nodes: nodes.collect(), links: Vec::new() }
     }

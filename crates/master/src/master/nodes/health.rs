@@ -44,6 +44,7 @@ impl Master {
         if up == 0 {
             reasons.push("no node is up; start one".into());
         }
+        reasons.extend(self.mark_reasons());
         reasons.extend(self.room_reason());
         if lost > 0 {
             let files = pluralized(

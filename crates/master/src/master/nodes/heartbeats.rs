@@ -79,7 +79,8 @@ impl Master {
                 rows.truncate(WORK_ITEMS_MAX);
                 self.fleet.nodes.get_mut(key).work = (now.unix_millis, rows);
             }
-            Report::Load(report) => self.fleet.nodes.get_mut(key).load_history.add(now.monotonic, report),
+            Report::Load(report) => self.note_load(now, key, report),
+            Report::Evidence(report) => self.note_evidence(now, key, report),
             Report::Links(report) => self.note_links(now, key, report),
             Report::DisksSeen(seen) => self.note_disks_seen(now, key, seen),
             Report::MirrorPage { position: mark, after, rows, last } => {

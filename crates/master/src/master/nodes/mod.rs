@@ -5,6 +5,7 @@ pub(crate) mod health;
 pub(crate) mod heartbeats;
 pub(crate) mod links;
 pub(crate) mod load;
+pub(crate) mod marks;
 pub(crate) mod node_removal;
 pub(crate) mod rebalance_moves;
 pub(crate) mod site_bandwidth;

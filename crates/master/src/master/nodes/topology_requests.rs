@@ -67,7 +67,8 @@ impl Master {
         }
     }
 
-    /// How near a node is to a client, then how busy; smaller is better. The distance is by the client's address range.
+    /// How near a node is to a client, then how busy; smaller is better. What is marked as slow comes after what is
+    /// equally far: on the client's machine, at its site, or elsewhere. The distance is by the client's address range.
     /// If the topology names none, nodes that share more of their network's address with it count as nearer. (The round
     /// trip that the master measures is its own to the client, and says little about the nodes'.)
     pub(crate) fn distance_to_reader(&mut self, key: NodeKey, address: IpAddr) -> ReaderDistance {
@@ -79,7 +80,16 @@ impl Master {
             None => NetworkDistance { distance: Distance::OtherSite, millis: 0 },
         };
         let shared_bits = if spot.is_none() { network_bits(node.ip, address) } else { 0 };
-        (remoteness, Reverse(shared_bits), node.load(), self.rng.u32(..))
+        let class = match remoteness.distance {
+            Distance::SameNode => 0,
+            Distance::SameRack | Distance::SameSite => 1,
+            Distance::OtherSite => 2,
+        };
+        let site = spot.and_then(|spot| self.fleet.nodes.sites().of_name(&spot.site));
+        let is_behind_slow_link = site.is_some_and(|site| self.fleet.nodes.is_slow_link(site, node.site));
+        let is_slow = node.is_mostly_slow() || is_behind_slow_link;
+        let (load, lot) = (node.load(), self.rng.u32(..));
+        ReaderDistance { class, shared_bits: Reverse(shared_bits), is_slow, remoteness, load, lot }
     }
 
     fn topology_status(&self) -> ClientReply {
@@ -100,8 +110,18 @@ fn network_bits(a: IpAddr, b: IpAddr) -> u8 {
     if bits < SHARED_BITS_MIN { 0 } else { bits - bits % SHARED_BITS_STEP }
 }
 
-/// See [`Master::distance_to_reader`].
-pub(crate) type ReaderDistance = (NetworkDistance, Reverse<u8>, u32, u32);
+/// See [`Master::distance_to_reader`]. The first difference counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ReaderDistance {
+    /// On the reader's machine, at its site, or elsewhere.
+    class: u8,
+    shared_bits: Reverse<u8>,
+    /// Marked as slow, or behind a link that is.
+    is_slow: bool,
+    remoteness: NetworkDistance,
+    load: u32,
+    lot: u32,
+}
 
 /// The least number of shared leading bits that counts, as counted by [`common_prefix_bits`]: a /16 of IPv4, a /64 of
 /// IPv6.

@@ -82,6 +82,10 @@ impl Master {
                 self.replicas.orders.delay(retry_at, node, QueuedWork::LinkShares);
             }
             (OrderKind::LinkShares, _) => {}
+            (OrderKind::SlowDisks, Some(Status::Unavailable | Status::Failed)) => {
+                self.replicas.orders.delay(retry_at, node, QueuedWork::SlowDisks);
+            }
+            (OrderKind::SlowDisks, _) => {}
             (OrderKind::StruckOff, Some(Status::Unavailable | Status::Failed)) => {
                 self.replicas.orders.delay(retry_at, node, QueuedWork::StruckOff);
             }
@@ -100,6 +104,9 @@ impl Master {
             QueuedWork::StruckOff => self.struck_off_order().map(|order| (OrderKind::StruckOff, order)),
             QueuedWork::LinkShares => {
                 Some((OrderKind::LinkShares, Order::LinkShares(self.fleet.nodes.get(key).link_shares.clone())))
+            }
+            QueuedWork::SlowDisks => {
+                Some((OrderKind::SlowDisks, Order::SlowDisks(self.fleet.nodes.get(key).slow_disks.clone())))
             }
             QueuedWork::Copy(slice) => {
                 let order = self.replicate_order(now, key, slice);

@@ -1,9 +1,18 @@
-//! Vectors of the load of nodes: a report, a page, a series. They never leave out a field.
+//! Vectors of the load of nodes: the requests, a report, a page, a series. They never leave out a field.
 
 use super::{node, place};
-use crate::message::load::{
-    DiskLoad, LoadMetric, LoadPage, LoadReport, LoadSample, LoadSeries, MachineSize, NodeLoad, ProcessLoad,
+use crate::message::{
+    load::{DiskLoad, LoadMetric, LoadPage, LoadReport, LoadSample, LoadSeries, MachineSize, NodeLoad, ProcessLoad},
+    request::{LoadRequest, LoadSeriesRequest},
 };
+
+pub(super) fn asked() -> LoadRequest {
+    LoadRequest { seconds_ago: 300, after: Some(node()) }
+}
+
+pub(super) fn series_asked() -> LoadSeriesRequest {
+    LoadSeriesRequest { node: node(), seconds: 3_600 }
+}
 
 /// Every metric has a value of its own.
 fn sample() -> LoadSample {

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 use client::{
     Client, ClientError, JobRecord, LoadMetric, LoadPage, LoadSeries, NodeId, NodeLoad, Status, WorkRow,
     admin::room::HealthReport,
-    views::{HealthView, NodeView},
+    views::{HealthView, NodeView, marked_nodes},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -76,9 +76,16 @@ impl Snapshot {
                 rows => rows.map(Some),
             }
         };
-        let (health, nodes, load, jobs, work, series) =
-            tokio::try_join!(cloud.health_report(), cloud.nodes(), cloud.load(0), cloud.jobs(), work, of_node)?;
-        let nodes = nodes.into_iter().map(NodeView::from).collect();
+        let (health, nodes, marks, load, jobs, work, series) = tokio::try_join!(
+            cloud.health_report(),
+            cloud.nodes(),
+            cloud.marks(),
+            cloud.load(0),
+            cloud.jobs(),
+            work,
+            of_node
+        )?;
+        let nodes = marked_nodes(nodes, &marks);
         Ok(Self { series, ..Self::new(health, nodes, load, jobs, work) })
     }
 }

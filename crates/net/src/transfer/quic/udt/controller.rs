@@ -61,6 +61,12 @@ impl Udt {
         shown.into_any().downcast().ok()
     }
 
+    /// When the sender last had nothing more to send, although the path would have taken it; at first, the beginning.
+    /// Since then the path has been the limit.
+    pub fn idle_at(&self) -> Instant {
+        self.born + self.rules.idle_at()
+    }
+
     /// The control law, for inspection.
     pub fn rules(&self) -> &Rules {
         &self.rules

@@ -163,6 +163,11 @@ impl Rules {
         }
     }
 
+    /// When the sender last had nothing more to send; zero where it always had.
+    pub fn idle_at(&self) -> Duration {
+        self.tick.idle_at.unwrap_or_default()
+    }
+
     /// All packets of an acknowledgement were told. `in_flight_bytes` is the connection's count. `is_idle` says that it
     /// had nothing more to send.
     pub fn on_acknowledgement(&mut self, now: Duration, in_flight_bytes: u64, is_idle: bool) {
