@@ -11,8 +11,8 @@ pub(crate) struct Backup {
     /// Where backups are kept: each gets a folder of its own in it
     #[arg(value_name = "DIR")]
     pub(crate) to: PathBuf,
-    /// A role's folder, or one with the folders `security` and `master`; may be given twice [default: that of the
-    /// cloud that runs here, else of `sector up`]
+    /// A role's folder, or one with the folders `security` and `master`, which may be given twice [default: the cloud
+    /// that runs here]
     #[arg(long = "folder", value_name = "FOLDER", conflicts_with = "check")]
     pub(crate) folders: Vec<PathBuf>,
     /// Take none, but read all of the one in DIR, or of the newest there, and say whether it is whole
