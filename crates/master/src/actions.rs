@@ -250,8 +250,10 @@ pub(crate) const VERSIONS_TABLE: &str = "versions";
 pub(crate) const CLOCK_TABLE: &str = "clock";
 /// Table of the answers of changes that are made once, by a number that counts up.
 pub(crate) const ANSWERS_TABLE: &str = "answers";
+/// Table of events, by their places in the ring of those that are kept.
+pub(crate) const EVENTS_TABLE: &str = "events";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 17] = [
+pub const TABLES: [&str; 18] = [
     NAMES_TABLE,
     JOBS_TABLE,
     NODES_TABLE,
@@ -269,4 +271,5 @@ pub const TABLES: [&str; 17] = [
     CLOCK_TABLE,
     ANSWERS_TABLE,
     LOGS_TABLE,
+    EVENTS_TABLE,
 ];

@@ -16,13 +16,13 @@ use protocol::{
         request::{
             AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, ClearAclRequest, CommitRequest,
             ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest,
-            EmptyTrashRequest, FindJobsRequest, FinishRebuildRequest, ForgetNodeRequest, GetAclRequest,
-            GetHistoryRequest, GetLogsRequest, GiveToRequest, HealthRequest, ImportRequest, JobInputsRequest,
-            JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest, ListRequest, LoadRequest,
-            LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, MetricsSource,
-            NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest, RecoverRequest,
-            RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RequestId,
-            RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest,
+            EmptyTrashRequest, EventsFrom, EventsRequest, FindJobsRequest, FinishRebuildRequest, ForgetNodeRequest,
+            GetAclRequest, GetHistoryRequest, GetLogsRequest, GiveToRequest, HealthRequest, ImportRequest,
+            JobInputsRequest, JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest, ListRequest,
+            LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest,
+            MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest,
+            RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
+            RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest,
             TrashRequest, UsageRequest, VerifyAuditRequest, VersionsRequest, WaitingMachinesRequest, WhoAmIRequest,
             WorkRequest,
         },
@@ -85,6 +85,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
     let quota =
         ClientRequest::SetQuota(SetQuotaRequest { user: UserName::new("bob").unwrap(), bytes: None, files: None });
     let link = ClientRequest::LinkSeries(LinkSeriesRequest { from: "a".into(), to: "b".into(), seconds: 60 });
+    let events = EventsRequest { from: EventsFrom::Now, kinds: Vec::new(), below: None, wait_millis: 0 };
     let inputs = AclRequest::Inputs(JobInputsRequest { job, node: node("n1"), slices: Vec::new() });
     vec![
         (ClientRequest::MakeFolder(MakeFolderRequest { path: path("/mine/new"), parents: true }), "-"),
@@ -121,6 +122,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Work(WorkRequest { after: None }), "!"),
         (ClientRequest::Links(LinksRequest { seconds_ago: 0, after: None }), "-"),
         (link, "-"),
+        (ClientRequest::Events(events), "-"),
         (ClientRequest::Load(LoadRequest { seconds_ago: 0, after: None }), "-"),
         (ClientRequest::LoadSeries(LoadSeriesRequest { node: node("n1"), seconds: 60 }), "-"),
         (ClientRequest::Metrics(MetricsRequest { of: MetricsSource::Master }), "!"),
@@ -209,10 +211,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Versions(_) => 49,
         ClientRequest::Links(_) => 50,
         ClientRequest::LinkSeries(_) => 51,
+        ClientRequest::Events(_) => 52,
     }
 }
 
-const REQUESTS: usize = 52;
+const REQUESTS: usize = 53;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

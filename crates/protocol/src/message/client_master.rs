@@ -15,12 +15,12 @@ use super::{
     request::{
         AbandonRequest, AccountsRequest, AclRequest, AdmissionVerb, AdmitJobRequest, AuditQuestion, BreakLeaseRequest,
         CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest,
-        EmptyTrashRequest, FamilyRequest, FindJobsRequest, HealthRequest, HistoryRequest, ImportRequest, JobRequest,
-        JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest, ListRequest, LoadRequest, LoadSeriesRequest,
-        LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest,
-        QuotasRequest, RebuildRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest,
-        SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest,
-        VersionsRequest, WorkRequest, requests,
+        EmptyTrashRequest, EventsRequest, FamilyRequest, FindJobsRequest, HealthRequest, HistoryRequest, ImportRequest,
+        JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest, ListRequest, LoadRequest,
+        LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MetricsRequest, NodesRequest, OnceRequest,
+        PolicyRequest, QuotasRequest, RebuildRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
+        RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest,
+        UsageRequest, VersionsRequest, WorkRequest, requests,
     },
 };
 
@@ -85,6 +85,7 @@ requests! {
         Versions(VersionsRequest),
         Links(LinksRequest),
         LinkSeries(LinkSeriesRequest),
+        Events(EventsRequest),
     }
 }
 

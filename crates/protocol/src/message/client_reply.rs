@@ -15,6 +15,7 @@ use crate::{
         accounts::AccountsReply,
         admission::AdmissionReply,
         audit::{AuditReply, RefusedTickets},
+        events::EventPage,
         history::{JobHistory, JobLogs, NodeMarks},
         links::{LinkPage, LinkSeries},
         load::{LoadPage, LoadSeries},
@@ -102,6 +103,8 @@ pub enum ClientReply {
     Links(LinkPage),
     /// A link between two sites over time.
     LinkSeries(LinkSeries),
+    /// A page of events.
+    Events(EventPage),
 }
 
 /// What an entry says about its copies, lifetime and quota.
