@@ -6,6 +6,7 @@
 // Start with `runtime.rs` (how a call waits), then `session.rs` (a cloud and its names), `reader.rs` and `writer.rs`
 // (bytes), and `job.rs` (Sphere).
 mod entry;
+mod events;
 mod failure;
 mod job;
 mod job_status;
@@ -21,6 +22,7 @@ mod native {
     #[pymodule_export]
     use super::{
         entry::{Copy, Entry},
+        events::{Events, events},
         failure::{BusyError, CorruptError, JobError, UnavailableError},
         job::Job,
         job_status::{JobStatus, StageStatus},
