@@ -7,6 +7,7 @@ mod ask;
 mod caller;
 mod cloud_requests;
 mod content;
+mod events;
 mod file_requests;
 mod headers;
 mod job_requests;

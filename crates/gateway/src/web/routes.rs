@@ -11,7 +11,8 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Web, answer::Answer, cloud_requests, content, file_requests, job_requests, live, login, people_requests, uploads,
+    Web, answer::Answer, cloud_requests, content, events, file_requests, job_requests, live, login, people_requests,
+    uploads,
 };
 
 /// One of them.
@@ -89,6 +90,17 @@ pub(crate) fn all() -> Vec<Route> {
             "Server-sent events: `overview` each second, `unreachable` without the master",
             live::live,
         ),
+        Route::new(
+            "get",
+            "/events",
+            "What happened: a page, or with `Accept: text/event-stream` events that go on",
+            events::events,
+        )
+        .query(&[
+            ("since", "A number, how long ago (10m), or a time"),
+            ("kind", "These kinds alone, by commas"),
+            ("path", "A path or glob"),
+        ]),
         Route::new("get", "/health", "As `sector --json health`", cloud_requests::health),
         Route::new("get", "/nodes", "As `sector --json nodes`", cloud_requests::nodes),
         Route::new("get", "/load", "As `sector --json load --ago`", cloud_requests::load)
@@ -267,6 +279,9 @@ A program that changes something with a cookie instead of a token sends the head
 `GET /live` sends `overview` each second: `health`, `nodes`, `load`, `links`, `jobs` and `work`, each as the request of that name
 answers. What is as it was in the event before is left out. While the master does not answer it sends `unreachable`,
 with the reason.
+
+`GET /events` answers `events`, `last` and `more`: the next page is `since={last}`. As server-sent events each has its
+number as `id` and its kind as `event`, and `gap` says that some are missing ([`events.md`](events.md)).
 
 | method | path | does | takes |
 |---|---|---|---|
