@@ -14,6 +14,7 @@ mod copies;
 mod counters;
 mod detached;
 mod disks;
+mod events;
 mod exit_codes;
 mod faults;
 mod files;

@@ -14,22 +14,22 @@ use ureq::{Agent, http::Response};
 use crate::accounts::with_input;
 
 /// A browser or a program at the web door.
-struct Visitor {
-    agent: Agent,
+pub(super) struct Visitor {
+    pub(super) agent: Agent,
     page: String,
     cookie: Option<String>,
     token: Option<String>,
 }
 
 /// An answer: status, headers and body.
-struct Said {
+pub(super) struct Said {
     status: u16,
     headers: ureq::http::HeaderMap,
     body: Vec<u8>,
 }
 
 impl Said {
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
     }
 
@@ -42,14 +42,14 @@ impl Said {
     }
 
     /// The reason of a refusal with this status.
-    fn reason(&self, status: u16) -> String {
+    pub(super) fn reason(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()["error"]["reason"].as_str().expect("a reason").to_owned()
     }
 }
 
 impl Visitor {
-    fn at(page: &str) -> Self {
+    pub(super) fn at(page: &str) -> Self {
         let config = Agent::config_builder().http_status_as_error(false).proxy(None).max_redirects(0).build();
         Self { agent: config.into(), page: page.to_owned(), cookie: None, token: None }
     }
@@ -88,7 +88,7 @@ impl Visitor {
         said(self.agent.run(request.body(body).unwrap()).unwrap())
     }
 
-    fn get(&self, path: &str) -> Said {
+    pub(super) fn get(&self, path: &str) -> Said {
         self.ask("GET", path, &[], b"")
     }
 
@@ -105,13 +105,13 @@ fn said(response: Response<ureq::Body>) -> Said {
 }
 
 /// A gateway that the test starts with its own settings.
-struct Gateway {
+pub(super) struct Gateway {
     child: Child,
-    page: String,
+    pub(super) page: String,
 }
 
 impl Gateway {
-    fn start(cloud: &Cloud, settings: &str) -> Self {
+    pub(super) fn start(cloud: &Cloud, settings: &str) -> Self {
         let profile = std::fs::read_to_string(cloud.home.join("profile.toml")).unwrap();
         let master = profile.lines().find_map(|line| line.strip_prefix("address = ")).unwrap();
         let authority = cloud.data().join("security/authority.pem");

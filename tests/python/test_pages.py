@@ -111,6 +111,9 @@ SCENES = {
     "docs/howto/read-from-python.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/web-page.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/prometheus.md": Scene(before={"": "sector up --detach"}),
+    "docs/howto/events.md": Scene(
+        before={"": "sector up --detach && mkdir data && echo 1 > data/b.csv && sector put -r data /data"}
+    ),
     "docs/howto/disk-fails.md": Scene(before={"": "sector up --detach && echo 1 > a && sector put a /a"}),
     "docs/howto/slow.md": Scene(
         before={

@@ -16,7 +16,7 @@ pub mod views;
 
 pub use admin::{
     admission::{self, AdmittedMachine, Decision, Newcomer, TrustAnchor},
-    audit, import,
+    audit, events, import,
 };
 pub use cloud::{Cloud, CloudSettings, peers_file};
 pub use error::{ClientError, reason_of};
@@ -37,12 +37,13 @@ pub use protocol::{
             Membership, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest,
             TopologyStatus,
         },
+        events::{CloudEvent, EventFields, EventGap, EventKind, EventSubject},
         history::{AttemptEnd, AttemptRecord, JobHistory, JobLogs, NodeMarks, SegmentLog},
         links::{LinkPage, LinkRates, LinkSeries, MeasuredLink},
         load::{DiskLoad, LoadMetric, LoadPage, LoadSample, LoadSeries, LoadUnit, MachineSize, NodeLoad, ProcessLoad},
         marks::{Mark, MarkChange, MarkState, MarkSubject},
         master_security::KnownUser,
-        request::MetricsSource,
+        request::{EventsFrom, MetricsSource},
         work::{WorkFault, WorkItem, WorkKind, WorkRow, WorkState},
     },
 };

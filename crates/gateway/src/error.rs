@@ -34,6 +34,14 @@ pub enum GatewayError {
         /// What is wrong.
         why: String,
     },
+    /// A webhook of its settings cannot be used.
+    #[error("cannot use the webhook `{name}`: {why}")]
+    Webhook {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The cloud cannot be used.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -49,7 +57,7 @@ impl GatewayError {
     pub fn refusal(&self) -> Refusal {
         let reason = match self {
             Self::Listen { source, .. } | Self::File { source, .. } => reason_of(source),
-            Self::Certificate { .. } => Reason::Invalid,
+            Self::Certificate { .. } | Self::Webhook { .. } => Reason::Invalid,
             Self::Client(error) => error.reason(),
         };
         Refusal::new(reason, self.to_string())

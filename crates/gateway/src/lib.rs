@@ -6,6 +6,7 @@ mod error;
 mod server;
 mod tls;
 mod web;
+mod webhooks;
 
 pub use error::GatewayError;
 pub use server::{GatewayServer, LoginLinks};

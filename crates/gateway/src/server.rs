@@ -23,7 +23,10 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-use crate::{GatewayError, tls, web};
+use crate::{
+    GatewayError, tls, web,
+    webhooks::{self, Webhook},
+};
 
 /// A gateway that is bound to its port.
 pub struct GatewayServer {
@@ -32,6 +35,8 @@ pub struct GatewayServer {
     acceptor: Option<TlsAcceptor>,
     connections_max: usize,
     web: web::Web,
+    cloud: Cloud,
+    webhooks: Vec<Webhook>,
 }
 
 /// Makes links to the page that log someone in. Clones are the same.
@@ -64,6 +69,7 @@ impl GatewayServer {
             (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key)?),
             _ => None,
         };
+        let webhooks = webhooks::load(settings)?;
         let public = settings.public_profile.as_deref().map(Profile::load).transpose()?;
         let cloud = CloudSettings {
             address: settings.master.clone(),
@@ -75,8 +81,10 @@ impl GatewayServer {
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let cloud = Cloud::open(cloud, Vec::new()).await?;
-        let web = web::Web::new(cloud, public, address.port(), acceptor.is_some(), settings.sessions_max as usize);
-        Ok(Self { listener, address, acceptor, connections_max: settings.connections_max as usize, web })
+        let web =
+            web::Web::new(cloud.clone(), public, address.port(), acceptor.is_some(), settings.sessions_max as usize);
+        let connections_max = settings.connections_max as usize;
+        Ok(Self { listener, address, acceptor, connections_max, web, cloud, webhooks })
     }
 
     /// Where it listens.
@@ -97,6 +105,7 @@ impl GatewayServer {
     /// Serves until asked to stop, and then ends what is under way within [`STOP_PATIENCE`].
     pub async fn run(self, stopping: ShutdownToken) {
         let router = web::router(self.web.clone());
+        let sending = webhooks::spawn(self.webhooks, &self.cloud, &stopping);
         let (places, tasks) = (Arc::new(Semaphore::new(self.connections_max)), TaskTracker::new());
         loop {
             let accepted = tokio::select! {
@@ -115,6 +124,8 @@ impl GatewayServer {
         if timeout(STOP_PATIENCE, tasks.wait()).await.is_err() {
             tracing::info!(left = tasks.len(), "connections that did not end in time are cut");
         }
+        // A message that is under way when the gateway stops is sent again after the next start.
+        let _ = timeout(STOP_PATIENCE, sending.wait()).await;
         self.web.close().await;
     }
 }

@@ -252,8 +252,10 @@ pub(crate) const CLOCK_TABLE: &str = "clock";
 pub(crate) const ANSWERS_TABLE: &str = "answers";
 /// Table of what is marked as slow.
 pub(crate) const MARKS_TABLE: &str = "marks";
+/// Table of events, by their places in the ring of those that are kept.
+pub(crate) const EVENTS_TABLE: &str = "events";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 18] = [
+pub const TABLES: [&str; 19] = [
     NAMES_TABLE,
     JOBS_TABLE,
     NODES_TABLE,
@@ -272,4 +274,5 @@ pub const TABLES: [&str; 18] = [
     ANSWERS_TABLE,
     LOGS_TABLE,
     MARKS_TABLE,
+    EVENTS_TABLE,
 ];

@@ -517,12 +517,13 @@ impl ServerLoop {
 /// Priority of an answer among others to the same client: a renewal never waits behind a page.
 fn class_of(reply: &ClientReply) -> Class {
     use ClientReply::{
-        Admitted, Copies, Done, Jobs, LinkSeries, Links, Load, LoadSeries, Metrics, Nodes, Page, Quotas, Trash, Work,
+        Admitted, Copies, Done, Events, Jobs, LinkSeries, Links, Load, LoadSeries, Metrics, Nodes, Page, Quotas, Trash,
+        Work,
     };
     match reply {
         Done | Admitted(_) => Class::Urgent,
         Page(_) | Nodes(_) | Jobs(_) | Trash(_) | Quotas(_) | Copies(_) | Work(_) | Metrics(_) | Load(_)
-        | LoadSeries(_) | Links(_) | LinkSeries(_) => Class::Bulk,
+        | LoadSeries(_) | Links(_) | LinkSeries(_) | Events(_) => Class::Bulk,
         _ => Class::Ordinary,
     }
 }

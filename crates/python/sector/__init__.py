@@ -21,6 +21,7 @@ from sector._native import BusyError, Copy, CorruptError, Entry, JobError, JobSt
 from sector.cloud import Cloud, Node, SyncAction, connect
 from sector.jobs import Job, SegmentLog, Stream
 from sector.local import LocalCloud, up
+from sector.events import Event
 from sector.management import Acl, CheckedCopy, FileVersion, Link, Policies, Policy, Quota, TrashItem
 from sector.trial import Tested, test
 
@@ -50,6 +51,7 @@ __all__ = [
     "Copy",
     "CorruptError",
     "Entry",
+    "Event",
     "FileVersion",
     "Job",
     "JobError",

@@ -290,6 +290,21 @@ class Session:
     def nodes(self, awaited: bool) -> Any: ...
     def close(self, awaited: bool) -> Any: ...
 
+@final
+class Events:
+    """A stream of events, each as JSON."""
+
+    def next(self, awaited: bool) -> Any: ...
+
+def events(
+    session: Session,
+    place: tuple[int | None, int | None],
+    kinds: list[str],
+    path: str | None,
+    follow: bool,
+    awaited: bool,
+    /,
+) -> Any: ...
 def connect(profile: str | PathLike[str] | None, awaited: bool) -> Any: ...
 def profile_file(chosen: str | PathLike[str] | None = None) -> Path: ...
 

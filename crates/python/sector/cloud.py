@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import warnings
+from datetime import UTC, datetime, timedelta
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import IO, Any, Literal, NamedTuple, Self, cast, overload
 
 from sector import _native, files
+from sector.events import Event, each
 from sector.jobs import Job, Stream, status_of
 from sector.management import Acl, CheckedCopy, FileVersion, Link, Policies, Policy, Quota, TrashItem, changed, list_of
 
@@ -435,6 +437,27 @@ class Cloud:
         """What goes over the links between sites, or went so long ago, each direction by itself, as nodes have measured
         it while they moved files. A day is kept. Raises `ValueError` for what is longer ago."""
         return [Link(*row) for row in _native.links(self._session, seconds_ago)]
+
+    def events(
+        self,
+        *,
+        since: int | datetime | timedelta | None = None,
+        kinds: Iterable[str] = (),
+        path: CloudPath | None = None,
+        follow: bool = False,
+    ) -> Iterator[Event]:
+        """What happened in the cloud, oldest first, as far as it is kept and the user may hear of it.
+
+        `since` is the number of the last event that was seen, a time, or how long ago. With `follow` the iterator goes on
+        with what happens, also when the master was away, for an hour at most; without `since` it begins now. An event of
+        the kind `gap` says that events are missing there. `path` may be a glob, and means what is below it too.
+        """
+        number = since if isinstance(since, int) else None
+        if isinstance(since, timedelta):
+            since = datetime.now(UTC) - since
+        millis = int(since.timestamp() * 1000) if isinstance(since, datetime) else None
+        wanted = None if path is None else _path(path)
+        return each(_native.events(self._session, (number, millis), list(kinds), wanted, follow, False))
 
     def close(self) -> None:
         """Ends the session; the cloud itself goes on."""

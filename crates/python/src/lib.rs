@@ -6,6 +6,7 @@
 // Start with `runtime.rs` (how a call waits), then `session.rs` (a cloud and its names), `reader.rs` and `writer.rs`
 // (bytes), and `job.rs` (Sphere).
 mod entry;
+mod events;
 mod failure;
 mod gmp;
 mod job;
@@ -22,6 +23,7 @@ mod native {
     #[pymodule_export]
     use super::{
         entry::{Copy, Entry},
+        events::{Events, events},
         failure::{BusyError, CorruptError, JobError, UnavailableError},
         gmp::{GmpInstance, GmpMessage, make_group},
         job::Job,

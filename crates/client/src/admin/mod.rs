@@ -5,6 +5,7 @@ pub mod accounts;
 pub mod admission;
 pub mod audit;
 pub mod cluster;
+pub mod events;
 pub mod import;
 pub mod observation;
 pub mod rebuild;

@@ -123,16 +123,16 @@ pub fn is_glob(pattern: &str) -> bool {
 
 /// A glob over Sector paths.
 #[derive(Debug)]
-struct Glob {
+pub(crate) struct Glob {
     /// The deepest folder that contains everything it matches.
-    base: SectorPath,
+    pub(crate) base: SectorPath,
     matcher: GlobMatcher,
     /// For each further component except the last, the name of a folder on the way.
     folder_matchers: Vec<GlobMatcher>,
 }
 
 impl Glob {
-    fn parse(pattern: &str) -> Result<Self, ClientError> {
+    pub(crate) fn parse(pattern: &str) -> Result<Self, ClientError> {
         let special = pattern.find(SPECIAL).unwrap_or(pattern.len());
         let base = match pattern[..special].rfind('/') {
             Some(0) => SectorPath::root(),
@@ -154,7 +154,7 @@ impl Glob {
     }
 
     /// Whether the glob matches `path` or a folder above it.
-    fn covers(&self, path: &SectorPath) -> bool {
+    pub(crate) fn covers(&self, path: &SectorPath) -> bool {
         let mut at = Some(path.clone());
         while let Some(path) = at {
             if self.matcher.is_match(path.as_str()) {

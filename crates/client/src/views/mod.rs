@@ -6,6 +6,7 @@
 
 mod account;
 mod entry;
+mod event;
 mod job;
 mod link;
 mod load;
@@ -17,6 +18,7 @@ mod work;
 
 pub use account::{GroupView, QuotaView, TokenView, UserView};
 pub use entry::{CopyView, EntryView, StatView, TrashView, UsageView, VersionView};
+pub use event::{EventView, GAP};
 pub use job::{AttemptView, JobView, LogView, LogsView, StageView};
 pub use link::{link_series, links_page};
 pub use load::{load_page, load_series};

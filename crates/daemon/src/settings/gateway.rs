@@ -12,6 +12,7 @@ use super::{
     InvalidSetting, Settings,
     checked::{check_range, make_absolute},
     keys::settings,
+    webhooks::{self, WebhookTables},
 };
 
 settings! {
@@ -37,6 +38,10 @@ settings! {
         sessions_max: u64 = default(2_000),
         /// Connections at once, 1 to 100000.
         connections_max: u64 = default(4_000),
+        /// Folder for what webhooks must remember; needed where there is one.
+        folder: Option<PathBuf> = optional(),
+        /// Events that are sent to addresses, one table `[[webhook]]` each.
+        webhook: Option<WebhookTables> = optional(),
     }
 }
 
@@ -48,7 +53,17 @@ impl Settings for GatewaySettings {
         }
         check_range(&["sessions_max"], self.sessions_max, 1, 100_000)?;
         check_range(&["connections_max"], self.connections_max, 1, 100_000)?;
+        if let Some(folder) = &mut self.folder {
+            make_absolute(folder, base);
+        }
+        webhooks::check(self.webhook.get_or_insert_default(), base)?;
+        if self.webhook.as_ref().is_some_and(Vec::is_empty) {
+            self.webhook = None;
+        }
         let wrong = |keys, why: &str| Err(InvalidSetting { keys, why: why.into() });
+        if self.webhook.is_some() && self.folder.is_none() {
+            return wrong(&["webhook"], "a webhook remembers how far it is: give `folder` too");
+        }
         match (&self.certificate, &self.key) {
             (Some(_), None) => wrong(&["certificate"], "it needs its private key: give `key` too"),
             (None, Some(_)) => wrong(&["key"], "it needs its certificate: give `certificate` too"),
@@ -85,5 +100,22 @@ mod tests {
         let with_tls = check("listen = \"0.0.0.0:443\"\ncertificate = \"c.pem\"\nkey = \"/k.pem\"").unwrap();
         assert!(with_tls.certificate.as_ref().is_some_and(|file| file.is_absolute() && file.ends_with("c.pem")));
         assert!(check("certificate = \"c.pem\"").unwrap_err().contains("`key`"));
+    }
+    #[test]
+    fn a_webhook_is_checked_before_anything_is_sent() {
+        let hook = |more: &str| {
+            let text = format!(
+                "folder = \"state\"\n[[webhook]]\nname = \"a\"\nsecret_file = \"s\"\nprofile = \"/p\"\n{more}\n"
+            );
+            check(&text)
+        };
+        let good = hook("url = \"https://h\"\nkinds = [\"file_published\"]\npath = \"/d/*\"").unwrap();
+        assert!(good.webhook.as_ref().is_some_and(|hooks| hooks[0].secret_file.is_absolute()));
+        assert!(hook("url = \"ftp://h\"").unwrap_err().contains("https://"));
+        assert!(hook("url = \"http://h\"\nkinds = [\"file_made\"]").unwrap_err().contains("file_published"));
+        assert!(hook("url = \"http://h\"\npath = \"d\"").unwrap_err().contains("begins with `/`"));
+        assert!(hook("").unwrap_err().contains("url"));
+        let without_folder = "[[webhook]]\nname = \"a\"\nsecret_file = \"s\"\nprofile = \"p\"\nurl = \"http://h\"";
+        assert!(check(without_folder).unwrap_err().contains("folder"));
     }
 }

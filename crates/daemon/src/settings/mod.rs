@@ -14,6 +14,7 @@ mod reference;
 mod sandbox;
 mod security;
 mod third_party;
+mod webhooks;
 
 pub use checked::{Checked, InvalidSetting, Settings};
 pub use credentials::{CredentialFiles, CredentialTexts};
@@ -26,3 +27,4 @@ pub use reference::reference;
 pub use sandbox::{SandboxDemand, UserRange};
 pub use security::SecuritySettings;
 pub use third_party::ThirdPartyFrom;
+pub use webhooks::{WebhookSettings, WebhookTables};

@@ -3,7 +3,10 @@
 
 use std::fmt::Write;
 
-use super::{GatewaySettings, Key, Keyed, LdapSettings, MasterSettings, NodeSettings, OidcSettings, SecuritySettings};
+use super::{
+    GatewaySettings, Key, Keyed, LdapSettings, MasterSettings, NodeSettings, OidcSettings, SecuritySettings,
+    WebhookSettings,
+};
 
 /// The reference of all settings as Markdown.
 pub fn reference() -> String {
@@ -14,6 +17,7 @@ pub fn reference() -> String {
     section::<MasterSettings>(&mut page, "sector master --config master.toml");
     section::<NodeSettings>(&mut page, "sector node --config node.toml");
     section::<GatewaySettings>(&mut page, "sector gateway --config gateway.toml");
+    section::<WebhookSettings>(&mut page, "[[webhook]], in gateway.toml");
     page
 }
 
@@ -35,7 +39,7 @@ fn kind(key: &Key) -> &'static str {
         "Option<Vec<PathBuf>>" => "list of paths",
         "Option<Vec<String>>" => "list of texts",
         "Option<BTreeMap<String, String>>" => "table of texts",
-        "Option<ProviderTables>" => "tables",
+        "Option<ProviderTables>" | "Option<WebhookTables>" => "tables",
         "String" | "Option<String>" | "NodeId" => "text",
         "UserClaim" | "SandboxDemand" | "CarrierChoice" | "ControllerKind" | "ThirdPartyFrom" => "text",
         "Option<BTreeMap<UserName, u32>>" => "table of numbers",

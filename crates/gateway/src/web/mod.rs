@@ -8,6 +8,7 @@ mod caller;
 mod cloud_requests;
 mod compression;
 mod content;
+mod events;
 mod file_requests;
 mod headers;
 mod job_requests;

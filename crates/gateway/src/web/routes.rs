@@ -11,8 +11,8 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Web, answer::Answer, cloud_requests, content, file_requests, job_requests, job_start, live, login, people_changes,
-    people_requests, uploads,
+    Web, answer::Answer, cloud_requests, content, events, file_requests, job_requests, job_start, live, login,
+    people_changes, people_requests, uploads,
 };
 
 /// One of them.
@@ -90,6 +90,17 @@ pub(crate) fn all() -> Vec<Route> {
             "Server-sent events: `overview` each second, `unreachable` without the master",
             live::live,
         ),
+        Route::new(
+            "get",
+            "/events",
+            "What happened: a page, or with `Accept: text/event-stream` events that go on",
+            events::events,
+        )
+        .query(&[
+            ("since", "A number, how long ago (10m), or a time"),
+            ("kind", "These kinds alone, by commas"),
+            ("path", "A path or glob"),
+        ]),
         Route::new("get", "/health", "As `sector --json health`", cloud_requests::health),
         Route::new("get", "/nodes", "As `sector --json nodes`", cloud_requests::nodes),
         Route::new("get", "/load", "As `sector --json load --ago`", cloud_requests::load)
@@ -327,6 +338,9 @@ stages, and `inputs` is a list of paths and globs for each stream. Files of func
 
 To programs that send `Accept-Encoding: gzip`, answers to `GET` above a kilobyte come compressed, and so do the events of
 `/live`. Bytes of files never do.
+
+`GET /events` answers `events`, `last` and `more`: the next page is `since={last}`. As server-sent events each has its
+number as `id` and its kind as `event`, and `gap` says that some are missing ([`events.md`](events.md)).
 
 | method | path | does | takes |
 |---|---|---|---|

@@ -1,9 +1,10 @@
 //! Removes files some time after their last write, because a policy of a folder says so. Serves lifetimes. Whoever
 //! calls takes one expired file after the other, from a queue ordered by time. It never walks over all files.
 
-use protocol::{FileId, Now, Version};
+use protocol::{FileId, Now, SectorPath, Version};
 
-use super::{Catalog, namespace::change::NamespaceChange};
+use super::{Catalog, namespace::change::NamespaceChange, quota_table::StorageUsage};
+use crate::log::events::audience::Audience;
 
 impl Catalog {
     /// Notes when a file expires: it was written or moved, or its folders' policies have changed.
@@ -27,13 +28,13 @@ impl Catalog {
 
     /// Takes the next file that has expired, if there is any, and removes it as its owner would with `rm`. Nothing
     /// changed if the file lives on by now.
-    pub(crate) fn expire_next(&mut self, now: Now) -> Option<NamespaceChange> {
+    pub(crate) fn expire_next(&mut self, now: Now) -> Option<Expiry> {
         let limit = self.clock.limit(now)?;
         let file = self.lifetimes.take_ended(limit)?;
         Some(self.expire(now, file, limit).unwrap_or_default())
     }
 
-    fn expire(&mut self, now: Now, file: FileId, limit: u64) -> Option<NamespaceChange> {
+    fn expire(&mut self, now: Now, file: FileId, limit: u64) -> Option<Expiry> {
         // Its folders' policies may have changed since it was queued.
         match self.end_of_life(file)? {
             end if end > limit => {
@@ -44,10 +45,11 @@ impl Catalog {
         }
         // A cut-off entry still has its old path, where another entry may stand by now.
         let path = self.names.path(file).filter(|path| self.names.find(path) == Some(file))?;
+        let (audience, usage) = (self.audience(file), self.usage_below(file));
         let moved = self.discard(now, file, &path, false, false);
         let change = moved.or_else(|_| self.remove_entry(&path, false)).ok()?;
         tracing::info!(%path, "a file was removed at the end of its lifetime");
-        Some(change)
+        Some(Expiry { change, removed: Some((path, audience, usage)) })
     }
 
     fn end_of_life(&self, file: FileId) -> Option<u64> {
@@ -78,4 +80,12 @@ impl Catalog {
     fn written(&self, file: FileId) -> Option<u64> {
         Some(self.clock.written(self.names.content(file)?.version).unwrap_or(0))
     }
+}
+
+/// What became of a file whose lifetime may be over.
+#[derive(Debug, Default)]
+pub(crate) struct Expiry {
+    pub(crate) change: NamespaceChange,
+    /// Where it was, who could read it there, and what it took; `None` if it lives on.
+    pub(crate) removed: Option<(SectorPath, Audience, StorageUsage)>,
 }

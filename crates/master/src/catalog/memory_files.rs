@@ -37,7 +37,7 @@ pub(crate) fn is_memory_path(path: &SectorPath) -> bool {
 }
 
 /// Whether a path lies in a folder in which the driver of a job keeps unfinished output.
-pub(super) fn is_in_job_folder(path: &SectorPath) -> bool {
+pub(crate) fn is_in_job_folder(path: &SectorPath) -> bool {
     path.components().any(|name| name.starts_with(JOB_FOLDER_PREFIX))
 }
 

@@ -155,7 +155,7 @@ fn whoever_sets_the_same_rows_has_the_same_catalogue() {
                 made += 1;
             }
             while let Some(expired) = leader.expire_next(now) {
-                set(&mut rows, expired.rows);
+                set(&mut rows, expired.change.rows);
             }
             let (_, purged) = leader.purge(now, 8);
             set(&mut rows, purged.rows);

@@ -29,6 +29,8 @@ pub(crate) enum Effect {
     StartDriver(JobId),
     /// The changes of small rows up to this one are durable: nodes may keep them.
     ChangesDurable(u64),
+    /// The events before this number are durable: they may be told.
+    EventsDurable(u64),
     /// A node's inventory has been processed: it is given the rows that it should keep.
     InventoryTaken(NodeKey),
 }

@@ -1,6 +1,7 @@
 //! The journal and what follows from it: saving, loading, backups, the mirror at the nodes, and the rebuild after a
 //! loss. It never answers a request before the journal has what the answer says.
 
+pub(crate) mod events;
 pub(crate) mod journal_inspect;
 pub(crate) mod journal_lineage;
 pub(crate) mod journal_loader;

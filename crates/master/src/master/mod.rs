@@ -3,6 +3,7 @@
 //! only from its seed.
 
 mod clock;
+mod event_requests;
 pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod observation;
@@ -59,6 +60,7 @@ use crate::{
     jobs::{Jobs, job_histories::JobHistories, job_logs::KeptLogs, job_table::JobTable},
     log::{
         Log,
+        events::Events,
         journal_lineage::Lineage,
         journal_loader::JournalLoader,
         journal_writes::{Effect, JournalWrites},
@@ -84,6 +86,7 @@ pub struct Master {
     pub(crate) access: Access,
     pub(crate) jobs: Jobs,
     pub(crate) log: Log,
+    pub(crate) events: Events,
     pub(crate) actions: VecDeque<MasterAction>,
     /// No version that this master gave is as old as this.
     pub(crate) version_at_start: Version,
@@ -166,6 +169,8 @@ impl Master {
         let clock = ClockGuard::load(now, clock_row)?;
         let audit = AuditQueue::new(now, rng.u64(..));
         let version_at_start = names.last_version().max(Version(names.birth().0.saturating_sub(1)));
+        let (events, events_row) = loading.events.finish(now, rebuild.id);
+        first_rows.extend(events_row);
         let catalog = Catalog::new(config, names, (policies, trash, quotas), clock, rebuild.is_running());
         let mut master = Self {
             // Includes data older than an empty journal that nodes may bring.
@@ -183,6 +188,7 @@ impl Master {
             access: Access::new(TicketIssuer::new(now, signer), audit, answers),
             jobs: Jobs { table: jobs, histories, logs },
             log: Log { journal_writes: JournalWrites::default(), mirror, lineage, rebuild },
+            events,
             actions: VecDeque::new(),
             #[cfg(test)]
             test_replication: None,
@@ -296,7 +302,8 @@ impl Master {
         if self.has_sweeps() {
             return Duration::ZERO;
         }
-        self.writes.leases.next_expiry().map_or(self.next_tick, |end| end.min(self.next_tick))
+        let due = [self.writes.leases.next_expiry(), self.events.followers.next_round()];
+        due.into_iter().flatten().fold(self.next_tick, Duration::min)
     }
 
     /// The names, for comparison with a model.
@@ -351,7 +358,7 @@ impl Master {
             }
             ClientRequest::Rename(RenameRequest { from: old, to }) => self.rename(now, from, by, &old, &to),
             ClientRequest::Remove(RemoveRequest { path, recursive, now: for_good }) => {
-                self.remove(now, from, &path, recursive, for_good)
+                self.remove(now, from, by, &path, (recursive, for_good))
             }
             ClientRequest::Usage(UsageRequest(path)) => self.usage(by, &path).map(Some),
             ClientRequest::Nodes(NodesRequest) => Ok(Some(self.node_list(now))),
@@ -406,6 +413,7 @@ impl Master {
             ClientRequest::Load(request) => self.load_page(now, &request).map(Some),
             ClientRequest::LoadSeries(request) => self.load_series(now, &request).map(Some),
             ClientRequest::Links(request) => self.link_page(now, &request).map(Some),
+            ClientRequest::Events(request) => Ok(self.events(now, from, by, request)),
             ClientRequest::LinkSeries(request) => self.link_series(now, &request).map(Some),
             ClientRequest::Marks(MarksRequest) => Ok(Some(self.mark_list(now))),
             ClientRequest::ChangeMark(request) => self.change_mark(now, from, by, request),
@@ -454,6 +462,11 @@ impl Master {
         self.add_tombstones(&mut changes, &effects);
         self.drop_void_changes(&mut changes, &effects);
         self.mirror_changes(&mut changes, &mut effects);
+        if self.events.log.has_noted() {
+            let (rows, next) = self.events.log.take_rows();
+            changes.extend(rows);
+            effects.push(Effect::EventsDurable(next));
+        }
         if !changes.is_empty() {
             let batch = self.log.journal_writes.begin(effects);
             self.actions.push_back(MasterAction::Save { batch, changes });
@@ -478,6 +491,7 @@ impl Master {
             Effect::ForgetJob(job) => self.forget_job(job),
             Effect::StartDriver(job) => self.start_driver(job),
             Effect::ChangesDurable(sequence) => self.log.mirror.note_durable(sequence),
+            Effect::EventsDurable(next) => self.note_events_durable(next),
             Effect::InventoryTaken(node) => self.start_mirroring(now, node),
         }
     }
@@ -497,6 +511,7 @@ impl Master {
             self.continue_rebalance(now);
         }
         self.send_orders(now);
+        self.run_events(now);
     }
 
     fn tick(&mut self, now: Now) {
@@ -522,6 +537,8 @@ impl Master {
         self.expire_chains(now);
         self.retry_failed_copies(now);
         self.end_idle_sessions(now);
+        self.watch_health(now);
+        self.expire_followers(now);
         if now.monotonic >= self.next_blocked_retry {
             self.next_blocked_retry = now.monotonic + BLOCKED_RETRY_AFTER;
             self.retry_blocked_copies(false);

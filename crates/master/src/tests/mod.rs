@@ -12,6 +12,7 @@ mod dates;
 mod disks;
 mod drain;
 mod drivers;
+mod events;
 mod fake_nodes;
 mod files;
 mod job_histories;

@@ -17,15 +17,15 @@ use protocol::{
         request::{
             AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, ChangeMarkRequest, ClearAclRequest,
             CommitRequest, ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest,
-            EmptyTrashRequest, FindJobsRequest, FinishRebuildRequest, ForgetNodeRequest, GetAclRequest,
-            GetHistoryRequest, GetLogsRequest, GiveToRequest, HealthRequest, ImportRequest, JobInputsRequest,
-            JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest, ListRequest, LoadRequest,
-            LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MarksRequest, MetricsRequest,
-            MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest,
-            RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
-            RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest,
-            TrashRequest, UsageRequest, VerifyAuditRequest, VersionsRequest, WaitingMachinesRequest, WhoAmIRequest,
-            WorkRequest,
+            EmptyTrashRequest, EventsFrom, EventsRequest, FindJobsRequest, FinishRebuildRequest, ForgetNodeRequest,
+            GetAclRequest, GetHistoryRequest, GetLogsRequest, GiveToRequest, HealthRequest, ImportRequest,
+            JobInputsRequest, JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest, ListRequest,
+            LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MarksRequest,
+            MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
+            RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest,
+            ReportJobRequest, RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
+            TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest, VersionsRequest, WaitingMachinesRequest,
+            WhoAmIRequest, WorkRequest,
         },
     },
 };
@@ -88,6 +88,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
     let subject = MarkSubject::Node(node("n1"));
     let mark = ClientRequest::ChangeMark(ChangeMarkRequest { subject, change: MarkChange::Clear });
     let link = ClientRequest::LinkSeries(LinkSeriesRequest { from: "a".into(), to: "b".into(), seconds: 60 });
+    let events = EventsRequest { from: EventsFrom::Now, kinds: Vec::new(), below: None, wait_millis: 0 };
     let inputs = AclRequest::Inputs(JobInputsRequest { job, node: node("n1"), slices: Vec::new() });
     vec![
         (ClientRequest::MakeFolder(MakeFolderRequest { path: path("/mine/new"), parents: true }), "-"),
@@ -126,6 +127,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (link, "-"),
         (ClientRequest::Marks(MarksRequest), "-"),
         (mark, "!"),
+        (ClientRequest::Events(events), "-"),
         (ClientRequest::Load(LoadRequest { seconds_ago: 0, after: None }), "-"),
         (ClientRequest::LoadSeries(LoadSeriesRequest { node: node("n1"), seconds: 60 }), "-"),
         (ClientRequest::Metrics(MetricsRequest { of: MetricsSource::Master }), "!"),
@@ -216,10 +218,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::LinkSeries(_) => 51,
         ClientRequest::Marks(MarksRequest) => 52,
         ClientRequest::ChangeMark(_) => 53,
+        ClientRequest::Events(_) => 54,
     }
 }
 
-const REQUESTS: usize = 54;
+const REQUESTS: usize = 55;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

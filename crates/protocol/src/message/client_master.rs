@@ -15,11 +15,11 @@ use super::{
     request::{
         AbandonRequest, AccountsRequest, AclRequest, AdmissionVerb, AdmitJobRequest, AuditQuestion, BreakLeaseRequest,
         CancelJobRequest, ChangeMarkRequest, CommitRequest, ConfirmClockRequest, CopiesRequest, CreateDatedRequest,
-        DetachJobRequest, EmptyTrashRequest, FamilyRequest, FindJobsRequest, HealthRequest, HistoryRequest,
-        ImportRequest, JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest, ListRequest,
-        LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MarksRequest, MetricsRequest,
-        NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest, RemoveRequest, RenameRequest,
-        RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
+        DetachJobRequest, EmptyTrashRequest, EventsRequest, FamilyRequest, FindJobsRequest, HealthRequest,
+        HistoryRequest, ImportRequest, JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest,
+        ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MarksRequest,
+        MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest, RemoveRequest,
+        RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
         TopologyRequest, TrashRequest, TypedRequest, UsageRequest, VersionsRequest, WorkRequest, requests,
     },
 };
@@ -87,6 +87,7 @@ requests! {
         LinkSeries(LinkSeriesRequest),
         Marks(MarksRequest),
         ChangeMark(ChangeMarkRequest),
+        Events(EventsRequest),
     }
 }
 

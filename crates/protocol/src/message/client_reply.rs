@@ -15,6 +15,7 @@ use crate::{
         accounts::AccountsReply,
         admission::AdmissionReply,
         audit::{AuditReply, RefusedTickets},
+        events::EventPage,
         history::{JobHistory, JobLogs, NodeMarks},
         links::{LinkPage, LinkSeries},
         load::{LoadPage, LoadSeries},
@@ -105,6 +106,8 @@ pub enum ClientReply {
     LinkSeries(LinkSeries),
     /// What is marked as slow.
     Marks(Vec<Mark>),
+    /// A page of events.
+    Events(EventPage),
 }
 
 /// What an entry says about its copies, lifetime and quota.

@@ -9,6 +9,7 @@ pub mod audit;
 pub mod client_master;
 pub mod client_reply;
 pub mod cluster;
+pub mod events;
 pub mod history;
 pub mod join;
 pub mod links;

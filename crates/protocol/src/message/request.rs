@@ -6,6 +6,7 @@ mod acl_requests;
 mod admission_requests;
 mod audit_requests;
 mod cluster_requests;
+mod event_requests;
 mod job_requests;
 mod mark_requests;
 mod name_requests;
@@ -35,6 +36,7 @@ pub use self::{
     cluster_requests::{
         ConfirmClockRequest, HealthRequest, ImportRequest, LogoutRequest, NodesRequest, TopologyRequest,
     },
+    event_requests::{EventsFrom, EventsRequest},
     job_requests::{
         AddLogsRequest, AdmitJobRequest, CancelJobRequest, DetachJobRequest, FindJobsRequest, GetHistoryRequest,
         GetLogsRequest, HistoryRequest, JobRequest, JobsRequest, ReportJobRequest, SubmitHistoryRequest,

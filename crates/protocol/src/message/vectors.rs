@@ -125,6 +125,7 @@ mod accounts;
 mod acl;
 mod admission;
 mod audit;
+mod events;
 mod history;
 mod joining;
 mod links;
@@ -231,6 +232,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         "links": ClientRequest::Links(_) => ClientRequest::Links(links::asked()),
         "link-series": ClientRequest::LinkSeries(_) => ClientRequest::LinkSeries(links::series_asked()),
         "break-lease": ClientRequest::BreakLease(_) => ClientRequest::BreakLease(BreakLeaseRequest(path())),
+        "events": ClientRequest::Events(_) => ClientRequest::Events(events::asked()),
         "versions": ClientRequest::Versions(_) => ClientRequest::Versions(VersionsRequest(path())),
     });
     compare!(vectors, RebuildRequest {
@@ -347,6 +349,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "link-series": ClientReply::LinkSeries(_) => ClientReply::LinkSeries(links::series()),
         "leases": ClientReply::Leases(_) => ClientReply::Leases(LeasePage { leases: vec![open_lease()], more: false }),
         "logs": ClientReply::Logs(_) => ClientReply::Logs(history::logs()),
+        "events": ClientReply::Events(_) => ClientReply::Events(events::page()),
         "versions": ClientReply::Versions(_) => ClientReply::Versions(vec![file_version()]),
     });
     compare!(vectors, RebuildState {

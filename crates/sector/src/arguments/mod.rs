@@ -7,6 +7,7 @@ mod admission_args;
 mod audit_args;
 mod backup_args;
 mod cloud_args;
+mod events_args;
 mod file_args;
 mod job_args;
 mod limit_args;
@@ -34,6 +35,7 @@ pub(crate) use cloud_args::{
     Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Metrics, Node, NodeVerb,
     Rebalance, Rebuild, RemoveNode, Role, TopologyVerb, Up, Web,
 };
+pub(crate) use events_args::Events;
 pub(crate) use file_args::{
     Cat, Check, Cp, Du, Get, LeaseCommand, Ls, Mkdir, Mv, Paths, PolicyCommand, Put, QuotaCommand, Rm, SyncFolders,
     TrashCommand, Versions,
@@ -112,6 +114,9 @@ pub(crate) enum Command {
     /// Watch nodes, jobs, background work and transfers in the terminal, each second anew; `?` names the keys
     #[command(after_help = "Example: sector top   (`sector top --once jobs`: one screen as text)")]
     Top(TopArguments),
+    /// What happened in the cloud, and with --follow what happens: files, nodes, disks, jobs, health
+    #[command(after_help = "Example: sector events --follow --kind file_published --path '/data/*.csv'")]
+    Events(Events),
     /// All background work of the cloud: how far it is, and what went wrong last
     #[command(after_help = "Example: sector work")]
     Work,
@@ -318,7 +323,7 @@ mod tests {
             "Start, stop and watch a cloud",
             &[
                 "up", "down", "demo", "web", "security", "master", "gateway", "nodes", "health", "load", "links",
-                "top", "work", "metrics", "doctor",
+                "top", "work", "events", "metrics", "doctor",
             ],
         ),
         ("nodes", "Nodes and sites", &["node", "rebalance", "topology", "mark"]),

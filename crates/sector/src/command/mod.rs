@@ -12,6 +12,7 @@ mod completions;
 mod curves;
 mod doctor;
 mod driver;
+mod events;
 pub(crate) mod files;
 mod folders;
 mod import;
@@ -152,6 +153,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Web(asked) => web::run(cloud, &asked, global).await,
         Command::Mark(command) => marks::run(cloud, command, global).await,
         Command::Links(asked) => links::run(cloud, asked, global).await,
+        Command::Events(asked) => events::run(cloud, asked, global).await,
         Command::Work => work::run(cloud, global).await,
         Command::Put(put) => {
             let cloud = waiting::waiting(&transfer_limit::throttled(cloud, &put.transfer_limit)?, &put.wait, global);

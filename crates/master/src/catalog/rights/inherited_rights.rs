@@ -4,9 +4,12 @@
 
 use protocol::{Acl, AclEntry, FileId, Principal, Rights, message::master_security::UserRights};
 
-use crate::catalog::{
-    Catalog,
-    namespace::{Ancestor, ROOT},
+use crate::{
+    catalog::{
+        Catalog,
+        namespace::{Ancestor, ROOT},
+    },
+    log::events::audience::Audience,
 };
 
 impl Catalog {
@@ -43,6 +46,31 @@ impl Catalog {
             }
         }
         Rights::default()
+    }
+
+    /// Who may read an entry now, for an event that tells of it.
+    pub(crate) fn audience(&self, id: FileId) -> Audience {
+        let everyone_reads = self.config.everyone.has(Rights::READ);
+        if self.names.has_no_acls() && everyone_reads && !self.is_rebuilding {
+            return Audience::Everyone;
+        }
+        let mut owners = Vec::new();
+        for at in self.names.self_and_ancestors(id) {
+            if at.is_root {
+                let default = || if everyone_reads { Acl::everyone_reads() } else { Acl::default() };
+                return Audience::of(owners, at.acl.cloned().unwrap_or_else(default));
+            }
+            if !owners.contains(at.owner) {
+                owners.push(at.owner.clone());
+            }
+            if let Some(acl) = at.acl.filter(|_| !self.is_rebuilding || !at.is_folder) {
+                return Audience::of(owners, acl.clone());
+            }
+            if self.is_rebuilding {
+                break;
+            }
+        }
+        Audience::of(owners, Acl::default())
     }
 
     /// Everyone's rights if no entry has a list. The root itself is open and sticky, like `/tmp`: every user sees the

@@ -68,6 +68,7 @@ impl Master {
         let links = self.links_of_jobs();
         let reply = ClientReply::Admitted(Admitted { links, ..self.admitted(now, client, &record) });
         self.jobs.table.insert(now, record, None);
+        self.note_job_state(now, id, JobState::Running, None);
         changes.push(job_row(self.jobs.table.get(id)?));
         self.save(now, changes, vec![Effect::Reply(caller, reply)]);
         Ok(None)
@@ -115,6 +116,7 @@ impl Master {
         let ended = ClientReply::Admitted(Admitted { job: id, nodes: Vec::new(), links: Vec::new() });
         tracing::debug!(job = %id, state = ?report.state, "a job has ended");
         let changes = self.jobs.table.end(id, report.state);
+        self.note_job_state(now, id, report.state, None);
         self.note_job(now, by.user.as_str(), "end job", id.to_string(), format!("{:?}", report.state).to_lowercase());
         self.save(now, changes, vec![Effect::Reply(caller, ended), Effect::ForgetJob(id)]);
         Ok(None)
@@ -148,6 +150,7 @@ impl Master {
             return Err(Refusal::new(Reason::JobEnded, format!("the job {id} has ended already")));
         }
         let changes = self.jobs.table.end(id, JobState::Cancelled);
+        self.note_job_state(now, id, JobState::Cancelled, Some(&by.user));
         self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done), Effect::ForgetJob(id)]);
         Ok(None)
     }
@@ -174,6 +177,7 @@ impl Master {
                 continue;
             }
             let changes = self.jobs.table.end(id, JobState::Lost);
+            self.note_job_state(now, id, JobState::Lost, None);
             let why = "its driver was not heard of".to_owned();
             self.note_job(now, "master", "give up job", id.to_string(), why);
             self.save(now, changes, vec![Effect::ForgetJob(id)]);

@@ -42,7 +42,7 @@ impl Master {
         let id = &request.node;
         let key = self.node_named(id)?;
         if request.undo {
-            self.set_membership(now, from, key, Membership::Active, MovePlan::default());
+            self.set_membership(now, (from, by), key, Membership::Active, MovePlan::default());
             return Ok(None);
         }
         let plan = self.plan_drain(now, key);
@@ -55,7 +55,7 @@ impl Master {
         }
         let standing = self.fleet.nodes.get(key).membership;
         let standing = if standing == Membership::Active { Membership::Draining } else { standing };
-        self.set_membership(now, from, key, standing, plan);
+        self.set_membership(now, (from, by), key, standing, plan);
         Ok(None)
     }
 
@@ -76,6 +76,7 @@ impl Master {
         for (key, standing) in changed {
             tracing::info!(node = %self.fleet.nodes.get(key).id, ?standing, "a node that leaves");
             self.fleet.nodes.set_membership(key, standing);
+            self.note_membership(now, key, None);
             let rows = self.fleet.nodes.row_change(key).into_iter().collect();
             self.save(now, rows, Vec::new());
             self.replicas.sweeps.push_back(Sweep::Node(key, 0));
@@ -88,8 +89,19 @@ impl Master {
         self.fleet.nodes.of_id(id).ok_or_else(unknown)
     }
 
-    fn set_membership(&mut self, now: Now, from: SessionCaller, key: NodeKey, standing: Membership, plan: MovePlan) {
+    fn set_membership(
+        &mut self,
+        now: Now,
+        (from, by): (SessionCaller, &UserRights),
+        key: NodeKey,
+        standing: Membership,
+        plan: MovePlan,
+    ) {
+        let was = self.fleet.nodes.get(key).membership;
         self.fleet.nodes.set_membership(key, standing);
+        if was != standing {
+            self.note_membership(now, key, Some(&by.user));
+        }
         // Saved even if it changes nothing: that may only seem so with an old journal, and the latest request counts.
         // The save gives this life its number, under which the change is recorded next.
         let row = self.fleet.nodes.row_change(key).unwrap_or_else(|| self.fleet.nodes.saved_row(key));

@@ -5,6 +5,7 @@ use protocol::{
     Now, SessionId, SliceId, SliceMetadata, limits,
     message::{
         client_master::NodeState,
+        events::{EventFields, EventKind},
         node_master::{Ack, HeldPartial, HeldSlice, HeldState, Report},
         work::WORK_ITEMS_MAX,
     },
@@ -38,6 +39,7 @@ impl Master {
                 if let Some(lease) = self.writes.leases.of_slice(slice) {
                     self.note_lease_corrupt(now, key, lease);
                 }
+                self.note_copy_gone(now, slice, key);
                 self.note_removed(now, slice, key);
             }
             Report::Status {
@@ -57,9 +59,13 @@ impl Master {
                 node.memory_free_bytes = Some(memory_free_bytes);
                 node.refused_tickets = refused_tickets;
                 node.links = links;
-                for failed in node.note_disks(disks) {
+                let failed_disks = node.note_disks(disks);
+                for failed in failed_disks {
                     let (folder, why) = (failed.folder, failed.why);
                     tracing::error!(event = EVENT_DISK_FAILED, node = %self.fleet.nodes.get(key).id, folder, why, "a disk failed");
+                    let cause = Some(format!("the disk `{folder}`: {why}"));
+                    self.note_node(now, EventKind::DiskFailed, key, EventFields { cause, ..EventFields::default() });
+                    self.events.owes_all_restored = true;
                 }
             }
             Report::ForwardFailed { slice, node } => self.note_forward_failed(now, slice, &node),
@@ -94,6 +100,9 @@ impl Master {
     pub(crate) fn mark_node_lost(&mut self, now: Now, key: NodeKey) {
         let session = self.fleet.nodes.mark_lost(now, key);
         tracing::warn!(event = EVENT_NODE_LOST, node = %self.fleet.nodes.get(key).id, "a node is lost");
+        let count = self.fleet.nodes.get(key).slice_count;
+        self.events.owes_all_restored |= count > 0;
+        self.note_node(now, EventKind::NodeLost, key, EventFields { count: Some(count), ..EventFields::default() });
         self.note_missed_orders(now, key);
         self.replicas.orders.forget(key);
         self.note_node_absent(key);
@@ -142,6 +151,7 @@ impl Master {
     /// Forgets the unfinished work of a node's earlier session.
     pub(crate) fn note_rejoined(&mut self, now: Now, key: NodeKey, old: Option<SessionId>) {
         tracing::info!(event = EVENT_NODE_JOINED, node = %self.fleet.nodes.get(key).id, "a node joined");
+        self.note_node(now, EventKind::NodeJoined, key, EventFields::default());
         self.note_missed_orders(now, key);
         self.replicas.orders.forget(key);
         self.note_node_absent(key);
@@ -221,7 +231,10 @@ impl Master {
 
     fn note_corrupt(&mut self, now: Now, key: NodeKey, slice: SliceId) {
         tracing::error!(event = EVENT_SLICE_CORRUPT, %slice, node = %self.fleet.nodes.get(key).id, "a copy is corrupt");
-        if self.replicas.table.at(slice, key).is_some() {
+        if let Some(known) = self.replicas.table.at(slice, key) {
+            if known.is_good() {
+                self.note_copy_lost(now, slice, key, "corrupt");
+            }
             self.set_replica(slice, key, ReplicaState::Corrupt { is_quarantined: true });
         }
         if let Some(lease) = self.writes.leases.of_slice(slice) {

@@ -7,6 +7,7 @@ use protocol::{
     message::{
         client_master::{ClientReply, NodeState},
         cluster::{Membership, NodeRemoval, RemoveNodeRequest},
+        events::{EventFields, EventKind},
         master_security::UserRights,
     },
 };
@@ -55,6 +56,8 @@ impl Master {
         }
         tracing::warn!(node = %id, forced = request.force, lost = loss.lost, "a node is removed");
         self.fleet.nodes.remove(key, was_reachable);
+        let user = Some(by.user.clone());
+        self.note_node(now, EventKind::NodeLeft, key, EventFields { user, ..EventFields::default() });
         let rows = vec![self.fleet.nodes.removal_change(key)];
         let reply = ClientReply::Removal(NodeRemoval { removed: true, ..loss });
         self.save(now, rows, vec![Effect::Reply(from, reply)]);

@@ -151,6 +151,7 @@ impl Master {
         (rebuild.restored_mirror, rebuild.mirror_read) = (None, None);
         (rebuild.files, rebuild.folders) = (0, 0);
         changes.push(rebuild.state_row());
+        changes.push(self.events.log.begin_anew(now, self.log.rebuild.id));
         self.log.lineage.continue_as(self.log.rebuild.id, last);
         for key in self.fleet.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
             self.log.mirror.remove_peer(key);

@@ -48,6 +48,7 @@ impl Master {
         else {
             self.forget_quarantined(slice);
             self.note_not_missing(now, slice);
+            self.events.short_of_copies.remove(&slice);
             return self.replicas.queue.forget(slice);
         };
         let terms = self.constraints(now, file);
@@ -88,6 +89,7 @@ impl Master {
                 self.replicas.queue.clear_failure(slice);
             }
             self.forget_quarantined(slice);
+            self.note_copies_complete(now, slice, good);
         }
         self.remove_excess_replicas(slice, &terms);
     }

@@ -115,7 +115,9 @@ impl Master {
         check_memory_border(from, to)?;
         self.catalog.check_moved_quotas(id, to)?;
         let old = self.content_to_keep(to);
+        let (former, was_there) = (self.catalog.audience(id), self.catalog.names().find(to).is_some());
         let mut change = self.catalog.move_entry(from, to)?;
+        self.note_renamed(now, &by.user, (id, was_there), from, former);
         self.catalog.keep_replaced(now, &by.user, old, &mut change);
         self.note_missed_change(&mut change.rows, id);
         self.note_missed_changes_of_touched(&mut change);
@@ -136,12 +138,14 @@ impl Master {
         &mut self,
         now: Now,
         caller: SessionCaller,
+        by: &UserRights,
         path: &SectorPath,
-        recursive: bool,
-        for_good: bool,
+        (recursive, for_good): (bool, bool),
     ) -> Result<Option<ClientReply>, Refusal> {
         let id = self.catalog.names().get(path)?;
+        let removed = (self.catalog.usage_below(id), self.catalog.audience(id));
         let mut change = self.catalog.discard(now, id, path, recursive, for_good)?;
+        self.note_removed_entry(now, path, Some(&by.user), removed);
         self.note_missed_change(&mut change.rows, id);
         let mut effects = vec![Effect::Reply(caller, ClientReply::Done)];
         // In the trash it has another path; removed, it belongs to nobody.

@@ -9,6 +9,7 @@ use protocol::{
 use crate::{
     Master,
     actions::SessionCaller,
+    catalog::lifetimes::Expiry,
     catalog::namespace::{change::NamespaceChange, not_found_refusal},
     log::journal_writes::Effect,
     replicas::sweeps::Sweep,
@@ -27,6 +28,7 @@ impl Master {
         let mut change = self.catalog.restore(now, by, path, to)?;
         let found = change.entry.and_then(|id| Some((id, self.entry(id)?)));
         let (id, entry) = found.ok_or_else(|| not_found_refusal(path))?;
+        self.note_restored(now, &by.user, id);
         self.note_missed_change(&mut change.rows, id);
         let follows = match self.catalog.names().slice_of(id) {
             Some(slice) => Effect::Reconcile(slice),
@@ -62,8 +64,11 @@ impl Master {
         let step = left.min(EXPIRY_STEP);
         let mut done = 0;
         while done < step
-            && let Some(change) = self.catalog.expire_next(now)
+            && let Some(Expiry { change, removed }) = self.catalog.expire_next(now)
         {
+            if let Some((path, audience, usage)) = removed {
+                self.note_removed_entry(now, &path, None, (usage, audience));
+            }
             self.save_removal(now, change);
             done += 1;
         }

@@ -237,8 +237,12 @@ impl Master {
         }
         self.check_write(&lease.by, &header.path, lease.parents, lease.condition)?;
         // Other open writes count when they are published: the first to publish gets the room.
-        self.catalog.check_quotas(&header.path, &header.owner, written.bytes)?;
+        if let Err(refusal) = self.catalog.check_quotas(&header.path, &header.owner, written.bytes) {
+            self.note_over_quota(now, &header.owner, &header.path, &refusal);
+            return Err(refusal);
+        }
         let there = self.catalog.names().find(&header.path).and_then(|id| self.catalog.names().content(id));
+        let was_there = there.is_some();
         if let Some(newer) = there.filter(|content| content.version > header.version) {
             return Err(Refusal::new(
                 Reason::VersionChanged { current: Some(newer.version) },
@@ -260,6 +264,8 @@ impl Master {
         let mut change = self.catalog.put_entry(now, &header.path, lease.parents, &header.owner, content, modified)?;
         let Some(file) = change.entry else { return Ok(()) };
         self.catalog.keep_replaced(now, &lease.by.user, old, &mut change);
+        self.note_published(now, &lease.by.user, file, was_there);
+        self.events.over_quota.remove(&header.owner);
         self.note_missed_changes_of_touched(&mut change);
         // Should the journal lose the end of an older one, its version alone would not show that.
         let overtaken = self.writes.leases.overtake(header.version);

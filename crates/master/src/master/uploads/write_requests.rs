@@ -59,7 +59,13 @@ impl Master {
         let owner = there.and_then(|id| self.catalog.names().owner(id)).unwrap_or(&by.user).clone();
         let acl = there.and_then(|id| self.catalog.names().own_acl(id)).cloned();
         let own_copies = there.and_then(|id| self.catalog.names().content(id)).map_or(0, |content| content.copies);
-        let more = self.catalog.check_quotas_of_write(path, &owner, bytes, &self.writes.leases)?;
+        let more = match self.catalog.check_quotas_of_write(path, &owner, bytes, &self.writes.leases) {
+            Ok(more) => more,
+            Err(refusal) => {
+                self.note_over_quota(now, &owner, &request.path, &refusal);
+                return Err(refusal);
+            }
+        };
         let version = self.catalog.next_version(now);
         let header = SliceHeader {
             slice: SliceId(self.rng.u128(..)),
