@@ -5,6 +5,7 @@ use client::{
     expand::is_glob,
     views::{EntryView, StatView, UsageView},
 };
+use protocol::path::JOB_NAME_PREFIX;
 use terminal::{
     failure::{Failure, Failures},
     show,
@@ -16,7 +17,7 @@ use crate::arguments::{Global, Ls};
 pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Failure> {
     let mut entries = Vec::new();
     for pattern in &ls.paths {
-        entries.extend(matching(cloud, pattern, ls.recursive).await?);
+        entries.extend(shown(pattern, matching(cloud, pattern, ls.recursive).await?));
     }
     if global.json {
         return show::json(&entries.iter().map(EntryView::from).collect::<Vec<_>>());
@@ -54,6 +55,7 @@ pub(crate) async fn tree(cloud: &Client, paths: &[String], global: &Global) -> R
     for path in paths {
         let root = SectorPath::parse(path)?;
         let entries = cloud.list_recursive(&root).await.map_err(|error| Failure::from(error).about(path))?;
+        let entries = shown(path, entries);
         if global.json {
             views.extend(entries.iter().map(EntryView::from));
             continue;
@@ -73,7 +75,8 @@ pub(crate) async fn tree(cloud: &Client, paths: &[String], global: &Global) -> R
 pub(crate) async fn find(cloud: &Client, patterns: &[String], global: &Global) -> Result<(), Failure> {
     let mut entries = Vec::new();
     for pattern in patterns {
-        entries.extend(cloud.expand(pattern).await.map_err(|error| Failure::from(error).about(pattern))?);
+        let found = cloud.expand(pattern).await.map_err(|error| Failure::from(error).about(pattern))?;
+        entries.extend(shown(pattern, found));
     }
     if global.json {
         return show::json(&entries.iter().map(EntryView::from).collect::<Vec<_>>());
@@ -150,6 +153,14 @@ pub(crate) async fn stat(cloud: &Client, paths: &[String], global: &Global) -> R
         rows.iter().for_each(|row| show::line(format!("{:14} {}", row[0], row[1])));
     }
     failures.into_result()
+}
+
+/// What people want to see: what jobs keep beside their output (`.sphere-…`) only where it is named.
+fn shown(pattern: &str, mut entries: Vec<Entry>) -> Vec<Entry> {
+    if !pattern.contains(JOB_NAME_PREFIX) {
+        entries.retain(|entry| !entry.path.components().any(|name| name.starts_with(JOB_NAME_PREFIX)));
+    }
+    entries
 }
 
 /// What paths and globs name. A name that matches nothing is reported, and the others go on.

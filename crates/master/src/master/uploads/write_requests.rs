@@ -59,7 +59,7 @@ impl Master {
         let owner = there.and_then(|id| self.catalog.names().owner(id)).unwrap_or(&by.user).clone();
         let acl = there.and_then(|id| self.catalog.names().own_acl(id)).cloned();
         let own_copies = there.and_then(|id| self.catalog.names().content(id)).map_or(0, |content| content.copies);
-        let more = self.catalog.check_quotas_of_write(path, &owner, bytes, &self.writes.leases)?;
+        let more = self.catalog.check_quotas_of_write(path, (&by.user, &owner), bytes, &self.writes.leases)?;
         let version = self.catalog.next_version(now);
         let header = SliceHeader {
             slice: SliceId(self.rng.u128(..)),
