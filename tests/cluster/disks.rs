@@ -1,6 +1,12 @@
 //! Disks: a flipped bit that `sector check` finds, one that fills, one whose mount goes away, and a role that dies.
 
-use std::{fs, os::unix::fs::MetadataExt, process::Command};
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::fs::MetadataExt,
+    path::Path,
+    process::Command,
+};
 
 use cluster::{Cloud, SmallDisk, kill, random_bytes};
 use serde_json::Value;
@@ -68,6 +74,47 @@ fn a_disk_that_fills_refuses_writes_and_nothing_else_until_there_is_room() {
     cloud.until("there is room again", |cloud| cloud.run(&["put", file.to_str().unwrap(), "/after"]).code == 0);
     assert_eq!(cloud.run(&["cat", "/after"]).out, random_bytes(1_000_000));
     cloud.fails(3, &["stat", "/while-full"]);
+}
+
+/// Another program fills a disk to its last byte.
+fn fill(filler: &Path) {
+    let mut file = File::create(filler).unwrap();
+    for chunk in [1 << 20, 4 << 10] {
+        while file.write_all(&vec![7; chunk]).is_ok() {}
+    }
+    assert_eq!(file.write_all(&[7; 4 << 10]).unwrap_err().kind(), io::ErrorKind::StorageFull);
+}
+
+// Promise 26b, 37.
+#[test]
+fn a_disk_full_to_its_last_byte_ends_no_role_and_what_makes_room_goes_on() {
+    for more in [&[][..], &["--processes"][..]] {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = folder.path().join("disk");
+        fs::create_dir(&disk).unwrap();
+        let Some(_small) = SmallDisk::mount(&disk, "200m") else { return };
+        let words = [&["--nodes", "1", "--sites", "1"][..], more].concat();
+        let cloud = Cloud::start_in(folder, disk.join("data"), &words);
+        let file = cloud.random_file("in", 1_000_000);
+        cloud.ok(&["put", file.to_str().unwrap(), "/before"]);
+        let filler = disk.join("filler");
+        fill(&filler);
+        // Each of these is a session of its own, which has a line in the audit record.
+        for _ in 0..15 {
+            assert!(cloud.ok(&["ls", "/"]).contains("before"));
+        }
+        let says_so = |cloud: &Cloud| cloud.run(&["health"]).text().contains("the disk of the security server");
+        cloud.until("health says it", says_so);
+        cloud.fails(5, &["put", file.to_str().unwrap(), "/while-full"]);
+        assert_eq!(cloud.run(&["cat", "/before"]).out, random_bytes(1_000_000));
+        cloud.ok(&["rm", "--now", "/before"]);
+        cloud.ok(&["nodes"]);
+        fs::remove_file(&filler).unwrap();
+        cloud.until("there is room again", |cloud| cloud.run(&["put", file.to_str().unwrap(), "/after"]).code == 0);
+        cloud.ok(&["user", "add", "ann", "--service"]);
+        cloud.ok(&["audit", "verify"]);
+        assert!(cloud.ok(&["audit", "show"]).contains("add user"));
+    }
 }
 
 // Promise 34.

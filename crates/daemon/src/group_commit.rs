@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{
     task::{JoinHandle, spawn_blocking},
-    time::Instant,
+    time::{Instant, sleep_until},
 };
 
 use crate::metrics::{Readings, definitions};
@@ -17,7 +17,9 @@ pub struct GroupCommit<Batch, Row, Error> {
     waiting: Vec<Row>,
     /// The newest batch in `waiting`.
     newest: Option<Batch>,
-    writing: Option<(Batch, JoinHandle<Result<(), Error>>)>,
+    writing: Option<(Batch, JoinHandle<Written<Row, Error>>)>,
+    /// When the rows that could not be written are tried again.
+    retry_at: Option<Instant>,
     begun: Instant,
     counters: CommitCounters,
 }
@@ -30,13 +32,18 @@ struct CommitCounters {
     took: Duration,
 }
 
+/// The rows of a transaction, and how it went.
+type Written<Row, Error> = (Vec<Row>, Result<(), Error>);
+
 /// Makes rows durable, all or none.
 type Commit<Row, Error> = dyn Fn(&[Row]) -> Result<(), Error> + Send + Sync;
 
-/// Why rows were not written. What is in memory is then ahead of the disk, and the role must end.
+/// Why rows were not written. What is in memory is then ahead of the disk. The role must end, or tell nobody of it until
+/// it is saved.
 #[derive(Debug)]
 pub enum CommitError<Error> {
-    /// The disk, or whatever keeps the rows, refused.
+    /// The disk, or whatever keeps the rows, refused. The rows wait, and the next [`GroupCommit::saved`] tries them again
+    /// after a pause.
     Refused(Error),
     /// Writing panicked.
     Panicked,
@@ -50,6 +57,7 @@ impl<Batch: Copy, Row: Send + 'static, Error: Send + 'static> GroupCommit<Batch,
             waiting: Vec::new(),
             newest: None,
             writing: None,
+            retry_at: None,
             begun: Instant::now(),
             counters: CommitCounters::default(),
         }
@@ -64,14 +72,20 @@ impl<Batch: Copy, Row: Send + 'static, Error: Send + 'static> GroupCommit<Batch,
     /// Writes the waiting rows, unless a write is under way; then they are written next. Called when no more batches
     /// are at hand.
     pub fn begin(&mut self) {
-        if self.writing.is_some() || self.waiting.is_empty() {
+        if self.writing.is_some() || self.waiting.is_empty() || self.retry_at.is_some() {
             return;
         }
         let Some(newest) = self.newest else { return };
         let (commit, rows) = (Arc::clone(&self.commit), std::mem::take(&mut self.waiting));
         self.counters.rows += rows.len() as u64;
         self.begun = Instant::now();
-        self.writing = Some((newest, spawn_blocking(move || commit(&rows))));
+        self.writing = Some((
+            newest,
+            spawn_blocking(move || {
+                let outcome = commit(&rows);
+                (rows, outcome)
+            }),
+        ));
     }
 
     /// Rows that wait for the next transaction.
@@ -88,12 +102,23 @@ impl<Batch: Copy, Row: Send + 'static, Error: Send + 'static> GroupCommit<Batch,
     /// cancelled without loss.
     ///
     /// # Errors
-    /// When the rows cannot be written.
+    /// When the rows cannot be written. They are kept, and tried again a little later if this is called again.
     pub async fn saved(&mut self) -> Result<Batch, CommitError<Error>> {
+        if let Some(at) = self.retry_at {
+            sleep_until(at).await;
+            self.retry_at = None;
+            self.begin();
+        }
         let Some((batch, writing)) = &mut self.writing else { return std::future::pending().await };
         let (batch, written) = (*batch, writing.await);
         self.writing = None;
-        written.map_err(|_| CommitError::Panicked)?.map_err(CommitError::Refused)?;
+        let (mut rows, outcome) = written.map_err(|_| CommitError::Panicked)?;
+        if let Err(error) = outcome {
+            rows.append(&mut self.waiting);
+            self.waiting = rows;
+            self.retry_at = Some(Instant::now() + RETRY_AFTER);
+            return Err(CommitError::Refused(error));
+        }
         self.counters.saves += 1;
         self.counters.took += self.begun.elapsed();
         self.begin();
@@ -114,6 +139,9 @@ impl<Batch: fmt::Debug, Row, Error> fmt::Debug for GroupCommit<Batch, Row, Error
         f.debug_struct("GroupCommit").field("waiting", &self.waiting.len()).field("newest", &self.newest).finish()
     }
 }
+
+/// When rows for which there was no room are tried again: soon after somebody has made some.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -145,9 +173,30 @@ mod tests {
         assert_eq!(*transactions.lock().unwrap(), [vec![1], vec![2, 3, 4, 5]]);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
+    async fn rows_that_found_no_room_are_tried_again_before_those_that_came_later() {
+        let transactions = Arc::new(Mutex::new(Vec::new()));
+        let written = Arc::clone(&transactions);
+        let mut commit = GroupCommit::new(move |rows: &[u8]| {
+            let mut written = written.lock().unwrap();
+            written.push(rows.to_vec());
+            if written.len() < 3 { Err("full") } else { Ok(()) }
+        });
+        commit.push(1, vec![1]);
+        commit.begin();
+        assert!(matches!(commit.saved().await, Err(CommitError::Refused("full"))));
+        commit.push(2, vec![2]);
+        commit.begin();
+        assert!(!commit.is_idle());
+        assert!(matches!(commit.saved().await, Err(CommitError::Refused("full"))));
+        assert_eq!(commit.saved().await.unwrap(), 2);
+        assert!(commit.is_idle());
+        assert_eq!(*transactions.lock().unwrap(), [vec![1], vec![1, 2], vec![1, 2]]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_cannot_be_written_is_said_and_so_is_a_panic() {
-        let mut commit = GroupCommit::new(|rows: &[u8]| if rows == [2] { panic!("broken") } else { Err("full") });
+        let mut commit = GroupCommit::new(|rows: &[u8]| if rows.contains(&2) { panic!("broken") } else { Err("full") });
         commit.push(1, vec![1]);
         commit.begin();
         assert!(matches!(commit.saved().await, Err(CommitError::Refused("full"))));

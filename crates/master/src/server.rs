@@ -7,7 +7,7 @@ mod starting;
 use std::{future::ready, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use daemon::{
-    group_commit::GroupCommit,
+    group_commit::{CommitError, GroupCommit},
     metrics::Readings,
     ready as ready_line,
     settings::{Checked, MasterSettings},
@@ -258,7 +258,7 @@ impl ServerLoop {
             let due = self.clock.instant(self.master.next_timeout());
             tokio::select! {
                 () = stopping.cancelled() => return Ok(()),
-                saved = self.journal.saved() => self.note_saved(saved?),
+                saved = self.journal.saved() => self.note_saving(saved)?,
                 event = events.recv(), if self.journal.waiting_rows() < WAITING_ROWS_MAX => {
                     self.take(event.ok_or(MasterError::Ended("messenger"))?);
                     // Everything that came meanwhile is taken too: its rows then share a sync, its answers a datagram.
@@ -345,6 +345,19 @@ impl ServerLoop {
                 None => return,
             }
         }
+    }
+
+    /// A full disk does not end the master: the rows wait until there is room.
+    fn note_saving(&mut self, saved: Result<BatchId, CommitError<StoreError>>) -> Result<(), MasterError> {
+        match saved {
+            Ok(batch) => self.note_saved(batch),
+            Err(CommitError::Refused(error)) if error.is_full() => {
+                tracing::error!(%error, "the journal waits for room on its disk");
+                self.master.note_journal_full();
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     fn note_saved(&mut self, batch: BatchId) {

@@ -132,6 +132,15 @@ impl SecurityError {
         }
     }
 
+    /// Whether a disk is full: it is over once somebody has made room.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::File { source, .. } => store::is_full(source),
+            Self::Store(error) => error.is_full(),
+            _ => false,
+        }
+    }
+
     /// Whether a security server runs on the accounts: then that server must be asked.
     pub fn is_served(&self) -> bool {
         matches!(self, Self::Store(store::StoreError::JournalLocked { .. }))

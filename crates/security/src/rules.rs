@@ -180,7 +180,9 @@ impl Security {
     /// Handles a master's question; exactly one [`SecurityAction::Answer`] to `from` follows, now or after a
     /// completion.
     pub fn handle_message(&mut self, now: Now, from: SecurityCaller, request: SecurityRequest) {
-        self.note_question(now, from, &request);
+        if let Err(refusal) = self.note_question(now, from, &request) {
+            return self.refuse(from, refusal);
+        }
         match request {
             SecurityRequest::CheckUser { user, secret, address } => {
                 self.check_user(now, from, (user, secret, address), LoginPurpose::MasterSession);
@@ -232,6 +234,8 @@ impl Security {
             },
             SecurityCompletion::Issued { check, issued } => self.finish_issue(check, issued),
             SecurityCompletion::Recorded { record, head } => self.note_recorded(record, head),
+            SecurityCompletion::Unrecorded { record } => self.note_unrecorded(now, record),
+            SecurityCompletion::Unsaved => self.note_unsaved(),
             SecurityCompletion::Inspected { caller, reply } => self.answer(caller, reply),
             SecurityCompletion::Saved { batch } => {
                 let answers = self.saves.finish(batch);
@@ -248,6 +252,7 @@ impl Security {
         self.failed.forget_old(now);
         self.providers.devices.forget_old(now);
         self.waiting_list.forget_old(now);
+        self.audit_buffer.retry(now);
         if now.monotonic >= self.next_forgetting {
             self.next_forgetting = now.monotonic + FORGET_EVERY;
             self.forget_ended(now);
@@ -277,7 +282,8 @@ impl Security {
     pub fn next_timeout(&self) -> Option<Duration> {
         let forgetting = [self.failed.next_timeout(), self.waiting_list.next_timeout(), Some(self.next_forgetting)];
         let of_providers = [self.providers.devices.next_timeout(), self.next_revalidation()];
-        forgetting.into_iter().chain(of_providers).flatten().min()
+        let retrying = self.audit_buffer.retry_at;
+        forgetting.into_iter().chain(of_providers).flatten().chain(retrying).min()
     }
 
     /// Answers once all earlier changes are durable: an answer may report a change that a crash would undo.

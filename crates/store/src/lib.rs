@@ -21,6 +21,7 @@ pub use disk::atomic_file::{read_file_uncached, write_file_atomically};
 pub use disk::atomic_file_set::{finish_file_replacement, replace_files_atomically};
 pub use disk::memory_disk::{DiskFault, MemoryDisk};
 pub use disk::os_disk::OsDisk;
+pub use disk::room::{is_full, keep_room};
 pub use disk::scratch::clear_scratch;
 pub use disk::{Disk, DiskFile, FolderItem, FolderLock};
 pub use disk_set::marked_slices::MarkedSlices;

@@ -38,18 +38,36 @@ impl Client {
     pub async fn health_report(&self) -> Result<HealthReport, ClientError> {
         let health = self.health().await?;
         let nodes = self.nodes().await?;
-        let room = room(&nodes, &self.quotas().await?);
+        let room = room(&nodes, &self.quotas_in_use().await?);
         let (total, _) = total(&nodes, local_device);
         Ok(HealthReport { health, room, total })
+    }
+}
+
+impl Client {
+    /// The quotas, without those of users who were removed: what they have left is nobody's trouble.
+    async fn quotas_in_use(&self) -> Result<Vec<QuotaStatus>, ClientError> {
+        let mut quotas = self.quotas().await?;
+        let is_of_user = |quota: &QuotaStatus| matches!(quota.of, QuotaOf::User(_));
+        if quotas.iter().any(|quota| is_of_user(quota) && !full_limits(quota).is_empty())
+            // Only an administrator may know; others see no quota but their own.
+            && let Ok(users) = self.users().await
+        {
+            quotas.retain(|quota| match &quota.of {
+                QuotaOf::User(user) => users.iter().any(|known| known.user == *user),
+                QuotaOf::Folder(_) => true,
+            });
+        }
+        Ok(quotas)
     }
 }
 
 /// What an operator should hear of the cloud's room.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// A sentence each, the fullest first.
+    /// A sentence for nodes, one for disks and one for quotas; in each the fullest first.
     pub reasons: Vec<String>,
-    /// Whether something is so full that writing is about to fail.
+    /// Whether a node or disk is so full that writing is about to fail. A full quota is what it was set for.
     pub is_critical: bool,
 }
 
@@ -62,42 +80,61 @@ pub struct Total {
     pub free_bytes: u64,
 }
 
-/// Everything that is at least [`WARNING_PERCENT`] full.
+/// Everything that is at least [`WARNING_PERCENT`] full. The master itself tells of nodes that are full.
 pub fn room(nodes: &[NodeStatus], quotas: &[QuotaStatus]) -> Room {
-    let mut full: Vec<(u64, String, &'static str)> = Vec::new();
+    let (mut of_nodes, mut of_disks, mut of_quotas) = (Vec::new(), Vec::new(), Vec::new());
+    let mut is_critical = false;
     for node in nodes.iter().filter(|node| node.state == NodeState::Up && node.membership == Membership::Active) {
-        let advice = "add nodes or disks, or remove files";
         let percent = |used, free| filled_percent(used, free, node.reserve_bytes);
-        full.push((percent(node.used_bytes, node.free_bytes), format!("node {}", node.node), advice));
+        let filled = percent(node.used_bytes, node.free_bytes);
+        is_critical |= filled >= CRITICAL_PERCENT;
+        if !node.is_full {
+            of_nodes.push((filled, format!("node {}", node.node)));
+        }
         let disks = node.disks.iter().filter(|disk| disk.state == DiskState::Ok && node.disks.len() > 1);
-        full.extend(disks.map(|disk| {
+        of_disks.extend(disks.map(|disk| {
             let what = format!("the disk `{}` of node {}", disk.folder, node.node);
-            (percent(disk.used_bytes, disk.free_bytes), what, advice)
+            (percent(disk.used_bytes, disk.free_bytes), what)
         }));
     }
+    is_critical |= of_disks.iter().any(|(percent, _)| *percent >= CRITICAL_PERCENT);
     for quota in quotas {
         let whose = match &quota.of {
             QuotaOf::User(user) => format!("the quota of user {user}"),
             QuotaOf::Folder(path) => format!("the quota of `{path}`"),
         };
-        let advice = "raise it, remove files, or empty the trash";
-        let limits = [(quota.bytes, quota.used_bytes, "bytes"), (quota.files, quota.used_files, "files")];
-        full.extend(
-            limits.into_iter().filter_map(|(limit, used, what)| {
-                Some((percent_of(used, limit?), format!("{whose} for {what}"), advice))
-            }),
-        );
+        of_quotas.extend(full_limits(quota).into_iter().map(|(percent, of)| (percent, format!("{whose} for {of}"))));
     }
-    full.retain(|(percent, ..)| *percent >= WARNING_PERCENT);
+    let for_disks = "add nodes or disks, or remove files";
+    let kinds = [
+        (of_nodes, "nodes", for_disks),
+        (of_disks, "disks", for_disks),
+        (of_quotas, "quotas", "raise it, remove files, or empty the trash"),
+    ];
+    Room {
+        reasons: kinds.into_iter().filter_map(|(full, what, advice)| message(full, what, advice)).collect(),
+        is_critical,
+    }
+}
+
+/// One sentence about all that is nearly full, the fullest first.
+fn message(mut full: Vec<(u64, String)>, what: &str, advice: &str) -> Option<String> {
+    full.retain(|(percent, _)| *percent >= WARNING_PERCENT);
     full.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    let is_critical = full.first().is_some_and(|(percent, ..)| *percent >= CRITICAL_PERCENT);
-    let further = full.len().saturating_sub(REASONS_MAX);
-    let sentence = |(percent, what, advice): &(u64, String, &str)| format!("{what} is {percent} % full; {advice}");
-    let mut reasons: Vec<_> = full.iter().take(REASONS_MAX).map(sentence).collect();
-    if further > 0 {
-        reasons.push(format!("{further} further nodes, disks or quotas are at least {WARNING_PERCENT} % full"));
-    }
-    Room { reasons, is_critical }
+    let told: Vec<_> =
+        full.iter().take(NAMED_MAX).map(|(percent, what)| format!("{what} is {percent} % full")).collect();
+    let further = match full.len() - told.len() {
+        0 => String::new(),
+        further => format!(", and {further} more {what} are at least {WARNING_PERCENT} % full"),
+    };
+    (!told.is_empty()).then(|| format!("{}{further}; {advice}", told.join(", ")))
+}
+
+/// The limits of a quota that are nearly reached, with how full each is.
+fn full_limits(quota: &QuotaStatus) -> Vec<(u64, &'static str)> {
+    let limits = [(quota.bytes, quota.used_bytes, "bytes"), (quota.files, quota.used_files, "files")];
+    let percents = limits.into_iter().filter_map(|(limit, used, what)| Some((percent_of(used, limit?), what)));
+    percents.filter(|(percent, _)| *percent >= WARNING_PERCENT).collect()
 }
 
 /// A disk that several nodes share.
@@ -159,8 +196,8 @@ fn percent_of(part: u64, whole: u64) -> u64 {
 const WARNING_PERCENT: u64 = 85;
 /// From here on users will soon be refused.
 const CRITICAL_PERCENT: u64 = 95;
-/// Sentences that a person reads.
-const REASONS_MAX: usize = 10;
+/// Most nodes, disks or quotas that a sentence names.
+const NAMED_MAX: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -216,11 +253,16 @@ mod tests {
         assert!(said(&disk).starts_with("the disk `/a/0` of node a is 96 % full") && disk.is_critical, "{disk:?}");
         let user = QuotaOf::User(UserName::new("ann").unwrap());
         let quotas = room(&[], &[quota(user.clone(), 95, Some(100))]);
-        assert!(quotas.reasons[0].starts_with("the quota of user ann for bytes is 95 % full"), "{quotas:?}");
-        assert!(quotas.reasons[1].starts_with("the quota of user ann for files is 90 % full") && quotas.is_critical);
+        let of_ann =
+            "the quota of user ann for bytes is 95 % full, the quota of user ann for files is 90 % full; raise";
+        assert!(said(&quotas).starts_with(of_ann) && quotas.reasons.len() == 1, "{quotas:?}");
+        assert!(!quotas.is_critical, "one user cannot bring the whole cloud into trouble");
         let folder = QuotaOf::Folder(SectorPath::parse("/a").unwrap());
         assert_eq!(room(&[], &[quota(folder, 95, None)]).reasons.len(), 1, "no limit is never full");
-        assert_eq!(room(&[], &[quota(user, 1, Some(0))]).reasons.len(), 2, "nothing may be kept");
+        assert!(
+            said(&room(&[], &[quota(user, 1, Some(0))])).contains("for bytes is 100 % full"),
+            "nothing may be kept"
+        );
     }
 
     #[test]
@@ -230,7 +272,12 @@ mod tests {
         assert_eq!(room(&[NodeStatus { state: NodeState::Lost, ..reserve.clone() }], &[]), Room::default());
         assert_eq!(room(&[NodeStatus { membership: Membership::Draining, ..reserve }], &[]), Room::default());
         let many: Vec<_> = (0..12).map(|number| node(&format!("n{number}"), &[(99, 1)])).collect();
-        assert!(room(&many, &[]).reasons[REASONS_MAX].starts_with("2 further"));
+        let told = room(&many, &[]);
+        let expected = "node n0 is 99 % full, node n1 is 99 % full, node n10 is 99 % full, and 9 more nodes are at least 85 % \
+                        full; add nodes or disks, or remove files";
+        assert!(told.reasons == [expected] && told.is_critical, "{told:?}");
+        let full: Vec<_> = many.iter().map(|node| NodeStatus { is_full: true, ..node.clone() }).collect();
+        assert_eq!(room(&full, &[]), Room { reasons: Vec::new(), is_critical: true }, "the master tells of these");
     }
 
     #[test]

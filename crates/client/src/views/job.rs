@@ -14,7 +14,8 @@ pub struct JobView {
     pub state: &'static str,
     pub user: String,
     pub title: String,
-    pub started: String,
+    /// When the master admitted it; `None` where only its own client knows it.
+    pub started: Option<String>,
     pub stages: Vec<StageView>,
     pub errors: Vec<String>,
     /// Segments that were given up, in all stages.
@@ -33,7 +34,7 @@ impl From<&JobRecord> for JobView {
             state: record.state.as_str(),
             user: record.user.to_string(),
             title: record.title.clone(),
-            started: rfc3339_seconds(record.started_unix_millis),
+            started: Some(record.started_unix_millis).filter(|at| *at > 0).map(rfc3339_seconds),
             stages: record
                 .stages
                 .iter()

@@ -62,6 +62,11 @@ pub(crate) trait OpenWrites {
 
     /// To the files at and below a folder.
     fn promised_below(&self, folder: &SectorPath) -> StorageUsage;
+
+    /// The same of what one user writes.
+    fn written_by(&self, user: &UserName) -> Self
+    where
+        Self: Sized;
 }
 
 impl Quotas {

@@ -63,19 +63,27 @@ impl Catalog {
         self.folder_of(path).map_or(Ok(()), |folder| self.check_folder_quotas(path, folder, more, &[]))
     }
 
-    /// The same for a new write: open writes already count too. Returns the growth.
+    /// The same for a new write: open writes already count too. Only what others write is worth waiting for: writes of
+    /// the same user are meant to be kept. Returns the growth.
     pub(crate) fn check_quotas_of_write(
         &self,
         path: &SectorPath,
-        owner: &UserName,
+        (by, owner): (&UserName, &UserName),
         bytes: u64,
         open: &impl OpenWrites,
     ) -> Result<StorageUsage, Refusal> {
         self.check_quotas(path, owner, bytes)?;
         let more = self.growth_at(path, bytes);
-        match self.exceeded_with_promises(path, owner, more, open) {
-            Some(why) => Err(Refusal::throttled(why, PROMISED_RETRY_SECONDS)),
-            None => Ok(more),
+        let Some(why) = self.exceeded_with_promises(path, owner, more, open) else { return Ok(more) };
+        match self.exceeded_with_promises(path, owner, more, &open.written_by(by)) {
+            Some(why) => {
+                let message = format!(
+                    "{why} by {by}; remove something, or ask an administrator for a larger quota (a write that broke off \
+                     counts for a minute more)"
+                );
+                Err(Refusal::new(Reason::QuotaExceeded, message))
+            }
+            None => Err(Refusal::throttled(why, PROMISED_RETRY_SECONDS)),
         }
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct JournalWrites {
     /// Slices whose fate is in a waiting batch, with the number of such batches. No order about them may be given. The
     /// memory knows the new state, but a crash now would restore the journal's.
     unsaved: BTreeMap<SliceId, u32>,
+    /// Whether the disk had no room for the oldest batch. It is tried again until there is some.
+    is_full: bool,
 }
 
 impl JournalWrites {
@@ -69,8 +71,28 @@ impl JournalWrites {
         }
     }
 
+    /// Whether the disk is full, so that nothing may be changed.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// The disk is full: batches wait, and the answers that would wait with them are given back.
+    pub(crate) fn note_full(&mut self) -> Vec<(SessionCaller, ClientReply)> {
+        self.is_full = true;
+        let mut replies = Vec::new();
+        for (_, effects) in &mut self.waiting {
+            for effect in effects.extract_if(.., |effect| matches!(effect, Effect::Reply(..))) {
+                if let Effect::Reply(to, reply) = effect {
+                    replies.push((to, reply));
+                }
+            }
+        }
+        replies
+    }
+
     /// The effects of all batches up to `batch`, which are durable now.
     pub(crate) fn finish(&mut self, batch: BatchId) -> Vec<Effect> {
+        self.is_full = false;
         let mut finished = Vec::new();
         while self.waiting.front().is_some_and(|(id, _)| *id <= batch) {
             finished.extend(self.waiting.pop_front().map(|(_, effects)| effects).unwrap_or_default());
@@ -111,5 +133,8 @@ impl JournalWrites {
     }
 }
 
+/// What is said while the journal cannot be written.
+pub(crate) const MASTER_DISK_FULL: &str =
+    "the disk of the master is full, and nothing can be changed; make room there (it then goes on by itself)";
 /// Batches being written beyond which background work adds none.
 const BACKGROUND_BATCHES_MAX: usize = 4;

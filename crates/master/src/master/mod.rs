@@ -24,9 +24,10 @@ use protocol::{
             AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest,
             CopiesRequest, CreateDatedRequest, DetachJobRequest, EmptyTrashRequest, FindJobsRequest, HealthRequest,
             ImportRequest, JobRequest, JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest,
-            MakeFolderRequest, MarksRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
-            RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
-            SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest, VersionsRequest, WorkRequest,
+            MakeFolderRequest, MarksRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, Properties,
+            QuotasRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest,
+            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest,
+            VersionsRequest, WorkRequest,
         },
     },
 };
@@ -63,7 +64,7 @@ use crate::{
         events::Events,
         journal_lineage::Lineage,
         journal_loader::JournalLoader,
-        journal_writes::{Effect, JournalWrites},
+        journal_writes::{Effect, JournalWrites, MASTER_DISK_FULL},
         metadata_mirror::MetadataMirror,
         rebuild::Rebuild,
     },
@@ -275,6 +276,27 @@ impl Master {
         self.run_pending(now);
     }
 
+    /// The journal's disk is full: a batch waits for room and is tried again. Until it is saved, changes are refused,
+    /// and reads may tell of what waits.
+    pub fn note_journal_full(&mut self) {
+        for (to, reply) in self.log.journal_writes.note_full() {
+            let refusal = match reply {
+                ClientReply::Refused(refusal) => refusal,
+                _ => Refusal::new(
+                    Reason::NoSpace,
+                    format!("{MASTER_DISK_FULL}; what was asked just now may be done once there is room"),
+                ),
+            };
+            self.reply(to, ClientReply::Refused(refusal));
+        }
+    }
+
+    /// Refuses a change while the journal's disk is full.
+    fn refuse_while_full(&self, asked: &Properties<'_>) -> Option<Refusal> {
+        let is_change = asked.is_once || !asked.is_answered_during_rebuild;
+        (self.log.journal_writes.is_full() && is_change).then(|| Refusal::new(Reason::NoSpace, MASTER_DISK_FULL))
+    }
+
     /// Does the work that is due. May be called at any time.
     pub fn handle_timeout(&mut self, now: Now) {
         self.expire_leases(now);
@@ -324,7 +346,7 @@ impl Master {
             request => request,
         };
         let asked = request.properties();
-        if let Some(refusal) = self.refuse_while_rebuilding(&asked) {
+        if let Some(refusal) = self.refuse_while_rebuilding(&asked).or_else(|| self.refuse_while_full(&asked)) {
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
         if let Err(refusal) = self.catalog.check_trash(by, &asked).and_then(|()| self.catalog.check_rights(by, &asked))
@@ -362,7 +384,7 @@ impl Master {
             }
             ClientRequest::Usage(UsageRequest(path)) => self.usage(by, &path).map(Some),
             ClientRequest::Nodes(NodesRequest) => Ok(Some(self.node_list(now))),
-            ClientRequest::Health(HealthRequest) => Ok(Some(self.health())),
+            ClientRequest::Health(HealthRequest) => Ok(Some(self.health(by))),
             ClientRequest::AdmitJob(AdmitJobRequest { title, output: _ }) => self.admit_job(now, from, client, &title),
             ClientRequest::ReportJob(ReportJobRequest(report)) => self.report_job(now, from, client, report),
             ClientRequest::DetachJob(DetachJobRequest { job, journal, keys }) => {
@@ -445,6 +467,10 @@ impl Master {
     /// Answers a client once all earlier changes are durable. The answer may include another client's recent change,
     /// which a crash would undo.
     pub(crate) fn reply_saved(&mut self, to: SessionCaller, reply: ClientReply) {
+        if self.log.journal_writes.is_full() {
+            // Waiting would be for somebody who makes room.
+            return self.reply(to, reply);
+        }
         if let Some(Effect::Reply(to, reply)) = self.log.journal_writes.after_pending(Effect::Reply(to, reply)) {
             self.reply(to, reply);
         }

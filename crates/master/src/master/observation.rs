@@ -218,7 +218,9 @@ impl Master {
             // The clock is in doubt, or names are: then nothing is removed by time.
             () => WorkState::Blocked,
         };
-        WorkItem { state, next_unix_millis: self.catalog.next_end(), ..WorkItem::idle(WorkKind::TrashPurge) }
+        // What was emptied ended long ago, so that it goes before all else: it goes now.
+        let next_unix_millis = self.catalog.next_end().map(|end| end.max(now.unix_millis));
+        WorkItem { state, next_unix_millis, ..WorkItem::idle(WorkKind::TrashPurge) }
     }
 
     fn rebalance_work(&self) -> WorkItem {

@@ -260,6 +260,11 @@ impl ReplicationQueue {
         }
     }
 
+    /// The first files that want more copies than there are nodes for.
+    pub(crate) fn short_of_nodes(&self) -> impl Iterator<Item = SliceId> + '_ {
+        self.short_of_nodes.iter().copied()
+    }
+
     /// How many files are unhealthy, by kind.
     pub(crate) fn health(&self) -> UnhealthyCounts {
         UnhealthyCounts {

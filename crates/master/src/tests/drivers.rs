@@ -7,7 +7,9 @@ use protocol::{
     message::{
         client_master::{Admitted, DriverKey, JobRecord, JobState},
         node_master::DriveOrder,
-        request::{AdmitJobRequest, DetachJobRequest, JobRequest, ReportJobRequest},
+        request::{
+            AdmitJobRequest, CancelJobRequest, DetachJobRequest, JobRequest, MakeFolderRequest, ReportJobRequest,
+        },
     },
 };
 
@@ -77,6 +79,27 @@ fn a_detached_job_is_driven_by_a_node_in_the_name_of_its_user() {
         assert_eq!(bench.master.driver_session(id, wrong).unwrap_err().status(), Status::Refused);
     }
     assert_eq!(bench.master.driver_session(JobId(7), KEYS[0]).unwrap_err().status(), Status::Refused);
+}
+
+#[test]
+fn who_cancels_a_job_that_nobody_drives_leaves_no_journal_and_loses_nothing_else() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    for (journal, stays) in [(None, false), (Some("/mine"), true)] {
+        let admitted =
+            bench.ask("ann", ClientRequest::AdmitJob(AdmitJobRequest { title: "sort".into(), output: None }));
+        let ClientReply::Admitted(Admitted { job: id, .. }) = admitted else { panic!("{admitted:?}") };
+        let at = journal.map_or_else(|| format!("/.sphere-{id}-journal"), str::to_owned);
+        bench.done("ann", ClientRequest::MakeFolder(MakeFolderRequest { path: path(&at), parents: false }));
+        let page = bench.put("ann", create(&format!("{at}/head")), 10);
+        let keys = KEYS.to_vec();
+        bench.done("ann", ClientRequest::DetachJob(DetachJobRequest { job: id, journal: path(&at), keys }));
+        bench.restart_master();
+        bench.join("n1");
+        bench.done("ann", ClientRequest::CancelJob(CancelJobRequest(id)));
+        assert_eq!((bench.exists(&at), job(&mut bench, id).state), (stays, JobState::Cancelled));
+        bench.advance(seconds(5));
+        assert_eq!(bench.holders(content(&page).slice).is_empty(), !stays);
+    }
 }
 
 #[test]

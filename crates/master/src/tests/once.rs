@@ -4,7 +4,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use protocol::message::request::{MakeFolderRequest, OnceRequest, RemoveRequest, RenameRequest, RequestId};
+use protocol::{
+    Reason,
+    message::request::{MakeFolderRequest, OnceRequest, RemoveRequest, RenameRequest, RequestId},
+};
 
 use super::*;
 use crate::actions::ANSWERS_TABLE;
@@ -56,6 +59,37 @@ fn an_answer_outlives_the_master_with_its_change_or_not_at_all() {
     bench.restart_master();
     bench.done("ann", once(2, make("/b")));
     assert!(bench.exists("/b"));
+}
+
+// Promise 37.
+#[test]
+fn while_the_journals_disk_is_full_changes_are_refused_and_reads_answered() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.done("ann", once(1, make("/a")));
+    bench.saves = false;
+    let (first, read) = (
+        bench.ask_later("ann", once(2, make("/b"))),
+        bench.ask_later("ann", ClientRequest::Stat(StatRequest(path("/a")))),
+    );
+    bench.master.note_journal_full();
+    bench.run();
+    for number in [first, read] {
+        let answer = bench.answer(number);
+        let Some(ClientReply::Refused(refusal)) = answer else { panic!("{answer:?}") };
+        assert!(refusal.reason == Reason::NoSpace && refusal.message.contains("make room"), "{refusal}");
+    }
+    let refusal = bench.refused("ann", once(3, make("/c")));
+    assert!(refusal.reason == Reason::NoSpace && refusal.message.contains("disk of the master is full"), "{refusal}");
+    assert!(bench.exists("/a") && !bench.exists("/c"));
+    assert!(bench.health().reasons.iter().any(|reason| reason.contains("disk of the master is full")));
+    // There is room: what waited is saved, and nobody need do anything.
+    bench.saves = true;
+    bench.save_all();
+    bench.run();
+    assert!(bench.health().reasons.iter().all(|reason| !reason.contains("is full")));
+    bench.done("ann", once(3, make("/c")));
+    bench.restart_master();
+    assert!(bench.exists("/b") && bench.exists("/c"));
 }
 
 #[test]

@@ -11,8 +11,9 @@ use protocol::{
         history::{HistoryRequest, JobHistory},
         node_master::IncomingWrite,
         request::{
-            AbandonRequest, AdmitJobRequest, CancelJobRequest, DetachJobRequest, GetHistoryRequest, JobRequest,
-            JobsRequest, MakeFolderRequest, RenewRequest, ReportJobRequest, SetQuotaRequest, SubmitHistoryRequest,
+            AbandonRequest, AdmitJobRequest, CancelJobRequest, DetachJobRequest, GetHistoryRequest, HealthRequest,
+            JobRequest, JobsRequest, MakeFolderRequest, RemoveRequest, RenewRequest, ReportJobRequest, SetQuotaRequest,
+            SubmitHistoryRequest,
         },
     },
 };
@@ -102,11 +103,12 @@ fn what_one_user_was_promised_leaves_others_a_fair_part_of_the_room() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     // Alone a user may have all: 1,000,000 are free, 1,000 in reserve.
     let large = bench.created("ann", sized("/large", 990_000));
-    let said = bench.too_much("ann", ask_sized("/more", 100_000)).message;
-    assert!(said.contains("990000 bytes that are promised") && said.contains("990000 of them to ann"), "{said}");
+    let refusal = bench.refused("ann", ask_sized("/more", 100_000));
+    assert_eq!(refusal.reason, protocol::Reason::NoSpace, "nobody else's write may make room: {refusal}");
     bench.created("bob", sized("/bobs", 400_000));
     // He gets no more than his half as long as ann may still come.
-    bench.too_much("bob", ask_sized("/bobs-too", 200_000));
+    let said = bench.too_much("bob", ask_sized("/bobs-too", 200_000)).message;
+    assert!(said.contains("990000 bytes that are promised to writes of others"), "{said}");
     bench.done("ann", ClientRequest::Abandon(AbandonRequest(large.lease)));
     bench.created("bob", sized("/bobs-too", 590_000));
 }
@@ -148,7 +150,7 @@ fn what_is_being_written_counts_for_the_quotas_of_user_and_folder() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.done("admin", quota(100));
     let first = bench.created("ann", sized("/a", 60));
-    let said = bench.too_much("ann", ask_sized("/b", 60)).message;
+    let said = bench.refused("ann", ask_sized("/b", 60)).message;
     assert!(said.contains("ann may keep 100 bytes, has 0 and would have 120"), "{said}");
     assert_eq!(bench.status_of("ann", ask_sized("/b", 101)), Status::Refused, "that will never do");
     bench.done("ann", ClientRequest::Abandon(AbandonRequest(first.lease)));
@@ -161,7 +163,7 @@ fn what_is_being_written_counts_for_the_quotas_of_user_and_folder() {
     bench.set_policy("admin", "/d", protocol::Policy { quota_bytes: Some(100), ..protocol::Policy::default() });
     bench.created("bob", sized("/d/x", 60));
     bench.created("bob", sized("/d-beside/x", 1_000));
-    let said = bench.too_much("bob", ask_sized("/d/y", 60)).message;
+    let said = bench.refused("bob", ask_sized("/d/y", 60)).message;
     assert!(said.contains("the folder `/d` may keep 100 bytes"), "{said}");
     bench.created("bob", sized("/d/y", 40));
 }
@@ -174,7 +176,7 @@ fn a_write_of_unknown_length_ends_when_more_came_than_its_owner_may_keep() {
     let created = bench.created("ann", CreateRequest { bytes_expected: None, ..create("/a") });
     let came = |bytes| Report::IncomingWrite(vec![IncomingWrite { slice: created.slice, bytes, at_work: false }]);
     bench.report("n1", came(900));
-    bench.too_much("ann", ask_sized("/b", 200));
+    assert_eq!(bench.refused("ann", ask_sized("/b", 200)).reason, protocol::Reason::QuotaExceeded);
     bench.done("ann", ClientRequest::Renew(RenewRequest(created.lease)));
     bench.report("n1", came(1_001));
     assert_eq!(bench.status_of("ann", ClientRequest::Renew(RenewRequest(created.lease))), Status::NotFound);
@@ -339,7 +341,54 @@ fn health_warns_when_no_node_has_room_and_when_most_nearly_have_none() {
         free(&mut bench, id, 999);
     }
     let all = free(&mut bench, "n3", 999);
-    assert!(all.iter().any(|reason| reason.starts_with("no node has room for a new file; add nodes")), "{all:?}");
+    assert!(all.len() == 1 && all[0].starts_with("no node has room for a new file; add nodes"), "{all:?}");
+    assert!(!all[0].contains("rebalance"), "{all:?}");
+}
+
+// Promise 40.
+#[test]
+fn health_has_one_sentence_for_all_nodes_in_the_same_trouble_and_names_three() {
+    let places: Vec<_> = (0..6).map(|at| format!("s{at}/1")).collect();
+    let places: Vec<_> = places.iter().map(String::as_str).collect();
+    let mut bench = Bench::with_nodes(&places);
+    for id in ["n1", "n2", "n3", "n4"] {
+        bench.node_mut(id).free_bytes = 1;
+    }
+    bench.advance(seconds(2));
+    for id in ["n5", "n6"] {
+        bench.crash(id);
+    }
+    bench.advance(seconds(20));
+    assert_eq!(bench.health().reasons[0], "nodes n5 and n6 are lost; start them again");
+    for id in ["n5", "n6"] {
+        bench.join(id);
+    }
+    bench.advance(seconds(2));
+    let reasons = bench.health().reasons;
+    let full =
+        "nodes n1, n2, n3 and 1 more are full: less than the reserve of 1000 B is free, so they get no new slices";
+    assert!(reasons[0].starts_with(full), "{reasons:?}");
+}
+
+// Promise 40.
+#[test]
+fn files_in_the_trash_want_no_nodes_and_the_others_are_named_to_their_owner() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    for at in ["/one", "/two", "/three"] {
+        bench.put("ann", CreateRequest { copies: Some(9), ..sized(at, 1) }, 1);
+    }
+    let said = |bench: &mut Bench, user| match bench.ask(user, ClientRequest::Health(HealthRequest)) {
+        ClientReply::Health(health) => health.reasons.join("\n"),
+        other => panic!("{other:?}"),
+    };
+    let named = said(&mut bench, "ann");
+    assert!(named.contains("3 files want more copies") && named.matches("`/").count() == 2, "{named}");
+    assert!(!said(&mut bench, "bob").contains("`/"), "names are not told to everybody");
+    for at in ["/one", "/two", "/three"] {
+        bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path(at), recursive: false, now: false }));
+    }
+    bench.advance(seconds(5));
+    assert_eq!(bench.health().short_of_nodes, 0);
 }
 
 // Promise 40.

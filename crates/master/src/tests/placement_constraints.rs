@@ -258,7 +258,10 @@ fn a_node_below_its_reserve_gets_nothing_and_health_says_so() {
     }
     assert!(bench.node("n2").held.is_empty());
     let reasons = bench.health().reasons;
-    assert!(reasons.len() == 1 && reasons[0].contains("node n2 is full: less than the reserve of 1000"), "{reasons:?}");
+    assert!(
+        reasons.len() == 1 && reasons[0].contains("node n2 is full: less than the reserve of 1000 B is"),
+        "{reasons:?}"
+    );
     let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes(NodesRequest)) else { panic!() };
     assert_eq!(nodes.iter().map(|node| node.is_full).collect::<Vec<_>>(), [false, true, false]);
     assert_eq!(nodes[1].reserve_bytes, 1_000);

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use protocol::{
-    Policy,
+    Policy, Reason,
     message::{
         client_master::{QuotaOf, QuotaStatus, Usage},
         request::{
@@ -95,6 +95,25 @@ fn two_writes_at_once_do_not_slip_through_together() {
     let (first, second) = (bench.commit_later("ann", first.lease, 60), bench.commit_later("ann", second.lease, 60));
     assert!(matches!(bench.answer(first), Some(ClientReply::Entry(_))));
     assert!(matches!(bench.answer(second), Some(ClientReply::Refused(_))));
+}
+
+// Promise 31.
+#[test]
+fn a_quota_with_room_but_for_ones_own_writes_refuses_and_waits_only_for_others() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    bench.done("ann", folder("/d"));
+    bench.set_policy("admin", "/d", of_bytes(100));
+    let open = bench.created("admin", with_bytes("/d/a", 60));
+    let refusal = bench.refused("admin", ClientRequest::Create(with_bytes("/d/b", 60)));
+    assert!(refusal.reason == Reason::QuotaExceeded && refusal.message.contains("would have 120"), "{refusal}");
+    bench.done("admin", set_quota("admin", None, Some(1)));
+    let refusal = bench.refused("admin", ClientRequest::Create(with_bytes("/c", 1)));
+    assert!(refusal.reason == Reason::QuotaExceeded && refusal.message.contains("may keep 1 files"), "{refusal}");
+    // Another's write may yet end without a file.
+    let refusal = bench.refused("ann", ClientRequest::Create(with_bytes("/d/b", 60)));
+    assert!(matches!(refusal.reason, Reason::TooManyRequests { .. }), "{refusal}");
+    bench.done("admin", ClientRequest::Abandon(protocol::message::request::AbandonRequest(open.lease)));
+    bench.put("ann", with_bytes("/d/b", 60), 60);
 }
 
 #[test]

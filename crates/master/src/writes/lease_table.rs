@@ -121,6 +121,14 @@ impl OpenWrites for Leases {
     fn promised_below(&self, folder: &SectorPath) -> StorageUsage {
         self.promised_below.get(folder).copied().unwrap_or_default()
     }
+
+    fn written_by(&self, user: &UserName) -> Self {
+        let mut of_user = Self::default();
+        for lease in self.by_id.values().filter(|lease| lease.by.user == *user) {
+            of_user.promise(lease.header.owner.clone(), &lease.header.path, lease.added_usage);
+        }
+        of_user
+    }
 }
 
 impl Leases {

@@ -51,3 +51,27 @@ pub struct ScrubStatus {
     /// Damaged slices that all passes found.
     pub corrupt: u64,
 }
+
+/// So many bytes in the largest unit of which there is one, for people: `32.0 MiB`.
+pub fn size(bytes: u64) -> String {
+    let (mut number, mut unit) = (bytes as f64, 0);
+    while number >= 1_024.0 && unit + 1 < UNITS.len() {
+        number /= 1_024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{number:.1} {}", UNITS[unit]) }
+}
+
+/// Units of sizes, each 1,024 times the one before.
+const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_are_said_in_the_largest_unit_of_which_there_is_one() {
+        let said = [0, 1_000, 1_024, 33_554_432, 1 << 60].map(size);
+        assert_eq!(said, ["0 B", "1000 B", "1.0 KiB", "32.0 MiB", "1024.0 PiB"]);
+    }
+}

@@ -2,13 +2,14 @@
 //! cloud does.
 
 use client::{
-    Client, NewUser, Password, Profile, UserChange, UserName,
+    Client, NewUser, Password, Profile, QuotaOf, UserChange, UserName,
     views::{GroupView, TokenView, UserView},
 };
 use serde::Serialize;
 use terminal::{
     failure::{Failure, Failures},
-    session, show,
+    session,
+    show::{self, say},
 };
 
 use super::password_input::PasswordInput;
@@ -24,7 +25,9 @@ pub(crate) async fn user(cloud: &Client, command: UserCommand, global: &Global) 
                 let prompt = format!("Password for {user}: ");
                 Some(Password(PasswordInput::open(password_stdin)?.new_password(&prompt)?))
             };
-            Ok(cloud.add_user(NewUser { user, password, groups, admin, addresses, service }).await?)
+            cloud.add_user(NewUser { user: user.clone(), password, groups, admin, addresses, service }).await?;
+            tell_inherited(cloud, &user).await;
+            Ok(())
         }
         UserCommand::Remove { user } => Ok(cloud.remove_user(&user).await?),
         UserCommand::List => list(cloud, global).await,
@@ -44,6 +47,21 @@ pub(crate) async fn user(cloud: &Client, command: UserCommand, global: &Global) 
             Ok(())
         }
         UserCommand::Token(command) => token(cloud, command, global).await,
+    }
+}
+
+/// Says what an earlier user of this name has left, which belongs to the name and so to the new user.
+async fn tell_inherited(cloud: &Client, user: &UserName) {
+    // The user is there, whether this can be told or not.
+    let quotas = cloud.quotas().await.unwrap_or_default();
+    let Some(left) = quotas.into_iter().find(|quota| quota.of == QuotaOf::User(user.clone())) else { return };
+    let quota = if left.bytes.or(left.files).is_some() { " and has a quota" } else { "" };
+    if left.used_files > 0 || !quota.is_empty() {
+        let files = show::count(usize::try_from(left.used_files).unwrap_or(usize::MAX), "file");
+        say!(
+            "sector: the name {user} owns {files}{quota} from before, which the new user now has (`sector quota list`); \
+             to prevent that, choose another name"
+        );
     }
 }
 

@@ -127,7 +127,7 @@ pub(crate) async fn jobs(cloud: &Client, wanted: JobsArguments, global: &Global)
     }
     let rows: Vec<_> = views
         .into_iter()
-        .map(|view| vec![view.id, view.state.to_owned(), view.user, view.started, view.title])
+        .map(|view| vec![view.id, view.state.to_owned(), view.user, view.started.unwrap_or_default(), view.title])
         .collect();
     show::table(&["id", "state", "user", "started", "what"], &rows);
     Ok(())
@@ -154,7 +154,14 @@ pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global
         show::json(&JobView::from(&record))?;
     } else {
         let view = JobView::from(&record);
-        show::line(format!("{} {} by {} since {}: {}", view.id, view.state, view.user, view.started, view.title));
+        show::line(format!(
+            "{} {} by {} since {}: {}",
+            view.id,
+            view.state,
+            view.user,
+            view.started.as_deref().unwrap_or("-"),
+            view.title
+        ));
         let rows: Vec<_> = view.stages.iter().enumerate().map(|(number, stage)| stage_row(stage, number)).collect();
         show::table(&[" stage", " segments", " done", " failed", " retried", " local", " read", " written"], &rows);
         let counts = view.stages.iter().enumerate().flat_map(|(number, stage)| {

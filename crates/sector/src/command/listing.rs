@@ -5,6 +5,7 @@ use client::{
     expand::is_glob,
     views::{EntryView, StatView, UsageView},
 };
+use protocol::path::JOB_NAME_PREFIX;
 use terminal::{
     failure::{Failure, Failures},
     show,
@@ -17,7 +18,7 @@ pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Fa
     let (mut entries, mut failures) = (Vec::new(), Failures::default());
     for pattern in &ls.paths {
         match matching(cloud, pattern, ls.recursive).await {
-            Ok(matching) => entries.extend(matching),
+            Ok(matching) => entries.extend(shown(pattern, matching)),
             Err(failure) => failures.note(Err(failure)),
         }
     }
@@ -68,6 +69,7 @@ pub(crate) async fn tree(cloud: &Client, paths: &[String], global: &Global) -> R
     for path in paths {
         let root = SectorPath::parse(path)?;
         let entries = cloud.list_recursive(&root).await.map_err(|error| Failure::from(error).about(path))?;
+        let entries = shown(path, entries);
         if global.json {
             views.extend(entries.iter().map(EntryView::from));
             continue;
@@ -88,7 +90,7 @@ pub(crate) async fn find(cloud: &Client, patterns: &[String], global: &Global) -
     let (mut entries, mut failures) = (Vec::new(), Failures::default());
     for pattern in patterns {
         match cloud.expand(pattern).await {
-            Ok(found) => entries.extend(found),
+            Ok(found) => entries.extend(shown(pattern, found)),
             Err(error) => failures.note(Err(Failure::from(error).about(pattern))),
         }
     }
@@ -168,6 +170,14 @@ pub(crate) async fn stat(cloud: &Client, paths: &[String], global: &Global) -> R
         rows.iter().for_each(|row| show::line(format!("{:14} {}", row[0], row[1])));
     }
     failures.into_result()
+}
+
+/// What people want to see: what jobs keep beside their output (`.sphere-…`) only where it is named.
+fn shown(pattern: &str, mut entries: Vec<Entry>) -> Vec<Entry> {
+    if !pattern.contains(JOB_NAME_PREFIX) {
+        entries.retain(|entry| !entry.path.components().any(|name| name.starts_with(JOB_NAME_PREFIX)));
+    }
+    entries
 }
 
 /// What paths and globs name. A name that matches nothing is reported, and the others go on.

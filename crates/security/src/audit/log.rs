@@ -25,6 +25,8 @@ pub struct AuditLog {
     folder: PathBuf,
     /// The current file, with its length; none before the first line.
     file: Option<(File, u64)>,
+    /// Up to which byte room is kept on the disk for the current file.
+    room_bytes: u64,
     head: AuditHead,
     file_bytes_max: u64,
     /// Bytes of all its files.
@@ -56,6 +58,7 @@ impl AuditLog {
         let mut log = Self {
             folder: folder.to_owned(),
             file: None,
+            room_bytes: 0,
             head: AuditHead::EMPTY,
             file_bytes_max,
             bytes: 0,
@@ -74,6 +77,7 @@ impl AuditLog {
             let note = format!("the files ended with line {found}, and line {} was written", kept.number);
             log.append(vec![own(now_unix_millis, "find the record cut", note, AuditOutcome::Failed)])?;
         }
+        log.keep_room();
         Ok(log)
     }
 
@@ -112,13 +116,56 @@ impl AuditLog {
         self.write(events.map(|(sequence, event)| (event, EventOrigin { writer, sequence })).collect())
     }
 
+    /// The record as it is now, to [go back](Self::roll_back) to.
+    pub(crate) fn mark(&self) -> AuditMark {
+        let file_bytes = self.file.as_ref().map_or(0, |(_, bytes)| *bytes);
+        AuditMark { head: self.head, file_bytes, bytes: self.bytes, expected: self.expected.clone() }
+    }
+
+    /// Takes back what was appended since: nobody was told that it is there. So a line that is torn, because the disk
+    /// had no room for all of it, never stays.
+    ///
+    /// # Errors
+    /// When the files cannot be cut.
+    pub(crate) fn roll_back(&mut self, mark: AuditMark) -> Result<(), SecurityError> {
+        let AuditMark { head, file_bytes, bytes, expected } = mark;
+        (self.head, self.bytes, self.expected) = (head, bytes, expected);
+        (self.file, self.room_bytes) = (None, 0);
+        let mut last = None;
+        for (number, path) in files_of(&self.folder)? {
+            if number <= head.number {
+                last = Some(path);
+                continue;
+            }
+            fs::remove_file(&path).map_err(|source| failed("remove", &path, source))?;
+        }
+        if let Some(path) = last {
+            let file = OpenOptions::new().append(true).open(&path).map_err(|source| failed("open", &path, source))?;
+            let cut = file.set_len(file_bytes).and_then(|()| file.sync_all());
+            cut.map_err(|source| failed("cut", &path, source))?;
+            self.file = Some((file, file_bytes));
+        }
+        self.keep_room();
+        Ok(())
+    }
+
+    /// Keeps room for thousands of lines ahead, so that logins go on where others have filled the disk. Best effort.
+    fn keep_room(&mut self) {
+        let Some((file, bytes)) = &self.file else { return };
+        if self.room_bytes < bytes + ROOM_BYTES / 2 && store::keep_room(file, bytes + ROOM_BYTES).is_ok() {
+            self.room_bytes = bytes + ROOM_BYTES;
+        }
+    }
+
     fn write(&mut self, events: Vec<(AuditEvent, EventOrigin)>) -> Result<AuditHead, SecurityError> {
         if events.is_empty() {
             return Ok(self.head);
         }
         let mut text = String::new();
         if self.file.as_ref().is_none_or(|(_, bytes)| *bytes >= self.file_bytes_max) {
-            self.begin_file(events[0].0.unix_millis, &mut text)?;
+            let begun = self.begin_file(events[0].0.unix_millis, &mut text);
+            // On a full disk the record goes on in the file that has room of its own.
+            begun.or_else(|error| if error.is_full() && self.file.is_some() { Ok(()) } else { Err(error) })?;
         }
         for (event, origin) in events {
             self.seal(event, origin, &mut text)?;
@@ -128,6 +175,7 @@ impl AuditLog {
         written.map_err(|source| failed("write the audit record in", &self.folder, source))?;
         *bytes += text.len() as u64;
         self.bytes += text.len() as u64;
+        self.keep_room();
         Ok(self.head)
     }
 
@@ -150,8 +198,12 @@ impl AuditLog {
         let file = made.map_err(|source| failed("begin", &path, source))?;
         // The file's name must be as durable as the lines that will be acknowledged.
         let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|source| failed("sync", &self.folder, source))?;
-        self.file = Some((file, 0));
+        synced.map_err(|source| {
+            // Otherwise the next attempt would find it, and could not begin it.
+            let _ = fs::remove_file(&path);
+            failed("sync", &self.folder, source)
+        })?;
+        (self.file, self.room_bytes) = (Some((file, 0)), 0);
         let mut begin = own(unix_millis, BEGIN_FILE, String::new(), AuditOutcome::Done);
         begin.object = hex(&self.head.hash);
         self.seal(begin, EventOrigin { writer: 0, sequence: 0 }, text)
@@ -208,6 +260,15 @@ impl AuditLog {
     }
 }
 
+/// What [`AuditLog::roll_back`] goes back to.
+#[derive(Debug)]
+pub(crate) struct AuditMark {
+    head: AuditHead,
+    file_bytes: u64,
+    bytes: u64,
+    expected: BTreeMap<u64, u64>,
+}
+
 /// An event of the record itself.
 fn own(unix_millis: u64, what: &str, note: String, outcome: AuditOutcome) -> AuditEvent {
     AuditEvent {
@@ -246,6 +307,8 @@ fn damaged(file: &Path, why: &str) -> SecurityError {
 pub(super) const BEGIN_FILE: &str = "begin a file";
 /// Bytes after which the next line begins a file: a day of a busy cloud, and quick to read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Room that is kept ahead of the record's end: some 15,000 logins.
+const ROOM_BYTES: u64 = 4 << 20;
 /// Writers whose next event is remembered: a few masters, and their last few incarnations.
 const WRITERS_MAX: usize = 64;
 /// How the name of a file begins.
@@ -330,6 +393,29 @@ mod tests {
         }
         fs::remove_file(&second).unwrap();
         assert!(check_folder(folder.path(), &[head], u64::MAX).unwrap().fault.is_some(), "a whole file is missing");
+    }
+
+    // Promise 26b.
+    #[test]
+    fn what_is_rolled_back_leaves_no_torn_line_and_no_begun_file() {
+        let folder = tempfile::tempdir().unwrap();
+        ten(folder.path());
+        for (file_bytes_max, torn) in [(u64::MAX, true), (600, false)] {
+            let mut log = log(folder.path(), file_bytes_max);
+            let (head, mark, bytes) = (log.head(), log.mark(), log.bytes());
+            let before = files(folder.path());
+            for number in 0..5 {
+                log.append(vec![event("mallory", number)]).unwrap();
+            }
+            if torn {
+                // What a write leaves for which the disk had too little room.
+                log.file.as_mut().unwrap().0.write_all(b"{\"number\":").unwrap();
+            }
+            log.roll_back(mark).unwrap();
+            assert_eq!((log.head(), log.bytes(), files(folder.path())), (head, bytes, before));
+            let head = log.append(vec![event("carol", 11)]).unwrap();
+            assert_eq!(check_folder(folder.path(), &[head], u64::MAX).unwrap().fault, None);
+        }
     }
 
     // Promise 26b.

@@ -77,7 +77,9 @@ pub enum SecurityAction {
         caller: SecurityCaller,
     },
     /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
-    /// [`SecurityCompletion::Saved`]. If that fails for good, the server must stop: its memory is ahead of its disk.
+    /// [`SecurityCompletion::Saved`]. Where the disk is full, they are tried again and again, with
+    /// [`SecurityCompletion::Unsaved`] each time. If it fails otherwise, the server must stop: its memory is ahead of its
+    /// disk.
     Save {
         /// Which batch; counts up.
         batch: SecurityBatchId,
@@ -85,7 +87,8 @@ pub enum SecurityAction {
         changes: Vec<RowChange>,
     },
     /// Append these to the audit record and sync it, then complete with [`SecurityCompletion::Recorded`]. One at a
-    /// time. If that fails, the server must stop: it would act without a record.
+    /// time. Where the disk is full, complete with [`SecurityCompletion::Unrecorded`] and leave the record as it was. If
+    /// it fails otherwise, the server must stop: it would act without a record.
     Record {
         /// Names it in the completion.
         record: AuditWriteId,
@@ -143,6 +146,13 @@ pub enum SecurityCompletion {
         /// The newest durable batch.
         batch: SecurityBatchId,
     },
+    /// The disk of the accounts has no room for the oldest batch, which will be tried again.
+    Unsaved,
+    /// The disk of the record has no room for these events, and none of them is there.
+    Unrecorded {
+        /// Which ones.
+        record: AuditWriteId,
+    },
     /// These events are on the disk.
     Recorded {
         /// Which one.
@@ -164,7 +174,7 @@ pub enum SecurityCompletion {
 pub struct AuditWriteId(pub u64);
 
 /// What is to be recorded, in order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum AuditWrite {
     /// The security server's own events.
     Own(Vec<AuditEvent>),

@@ -38,7 +38,9 @@ impl Security {
         connection: &Connection,
         request: AdmissionRequest,
     ) {
-        self.note_admission(now, caller, &request);
+        if let Err(refusal) = self.note_admission(now, caller, &request) {
+            return self.refuse(caller, refusal);
+        }
         let outcome = match request {
             AdmissionRequest::Enrol { address, fingerprint, enrolment } => {
                 let address = address.to_canonical();

@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     net::IpAddr,
+    time::Duration,
 };
 
 use protocol::{
@@ -47,6 +48,10 @@ pub(super) struct AuditBuffer {
     pub(super) user_refusals: RefusalBudget,
     /// Whether room for the record is running out, so that the rest is kept for actions of known callers.
     pub(super) is_low: bool,
+    /// Whether the last batch found no room.
+    pub(super) is_full: bool,
+    /// Until when nothing is tried after that, as [`Now::monotonic`].
+    pub(super) retry_at: Option<Duration>,
 }
 
 /// One entry for the record, and who waits for it.
@@ -59,7 +64,8 @@ pub(super) enum Entry {
 /// What waits for the disk.
 #[derive(Debug)]
 pub(super) enum Held {
-    Answer(SecurityCaller, SecurityReply),
+    /// An event, with the answer that waits for it.
+    Event(Box<AuditEvent>, Option<(SecurityCaller, SecurityReply)>),
     /// A master that is told how the record ends now.
     Head(SecurityCaller),
 }
@@ -119,14 +125,14 @@ impl AuditBuffer {
 
     /// The next batch, if none is being written.
     pub(super) fn next(&mut self) -> Option<SecurityAction> {
-        if self.held.is_some() || self.waiting.is_empty() {
+        if self.held.is_some() || self.waiting.is_empty() || self.retry_at.is_some() {
             return None;
         }
         let (mut records, mut held): (VecDeque<AuditWrite>, Vec<Held>) = Default::default();
         for entry in self.waiting.drain(..) {
             match entry {
                 Entry::Own(event, answer) => {
-                    held.extend(answer.map(|(caller, reply)| Held::Answer(caller, reply)));
+                    held.push(Held::Event(event.clone(), answer));
                     match records.back_mut() {
                         Some(AuditWrite::Own(events)) => events.push(*event),
                         _ => records.push_back(AuditWrite::Own(vec![*event])),
@@ -160,6 +166,24 @@ impl AuditBuffer {
         self.is_low = is_short;
     }
 
+    /// The last batch found no room: nothing is tried for a while.
+    pub(super) fn note_full(&mut self, now: Now) {
+        self.is_full = true;
+        self.retry_at = Some(now.monotonic + RETRY_AFTER);
+    }
+
+    /// Takes back what found no room: it goes with the next batch. What is too much is counted.
+    pub(super) fn wait_again(&mut self, events: Vec<Box<AuditEvent>>) {
+        let room = WAITING_EVENTS_MAX.saturating_sub(self.waiting.len()).min(events.len());
+        self.user_refusals.count((events.len() - room) as u64);
+        self.waiting.splice(0..0, events.into_iter().take(room).map(|event| Entry::Own(event, None)));
+    }
+
+    /// The next batch may be tried, if it is time.
+    pub(super) fn retry(&mut self, now: Now) {
+        self.retry_at.take_if(|at| *at <= now.monotonic);
+    }
+
     /// Records how many refusals were only counted, once their second is over.
     pub(super) fn record_uncounted(&mut self, now: Now) {
         let counted = [self.unauthenticated_refusals.take_counted(now), self.user_refusals.take_counted(now)];
@@ -178,6 +202,11 @@ impl AuditBuffer {
         }
     }
 }
+
+/// How long nothing is written after the disk was full.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Events that wait for room at once: of requests that were under way when the disk was full. Later ones are refused.
+const WAITING_EVENTS_MAX: usize = 1_000;
 
 /// What is to be recorded of this question; `None`: nothing.
 pub(super) fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {

@@ -5,9 +5,10 @@ use std::fmt::Write;
 
 use protocol::{
     Now, Reason, Refusal, UserName,
+    disk::size,
     message::{
         admission::AdmissionRequest,
-        audit::{AuditHead, AuditKind, AuditReply, AuditRequest, BATCH_EVENTS_MAX},
+        audit::{AuditHead, AuditKind, AuditOutcome, AuditReply, AuditRequest, BATCH_EVENTS_MAX},
         master_security::{SecurityReply, SecurityRequest},
     },
 };
@@ -40,27 +41,49 @@ impl Security {
         }
     }
 
-    /// Notes a request until it is answered.
-    pub(super) fn note_question(&mut self, now: Now, caller: SecurityCaller, request: &SecurityRequest) {
-        if !self.audit_buffer.is_on {
-            return;
-        }
-        self.audit_buffer.record_uncounted(now);
-        if let Some(noted) = noted(now, request) {
+    /// Notes a request until it is answered; refuses it where its line, or its change, would find no room.
+    pub(super) fn note_question(
+        &mut self,
+        now: Now,
+        caller: SecurityCaller,
+        request: &SecurityRequest,
+    ) -> Result<(), Refusal> {
+        let Some(noted) = noted(now, request) else { return Ok(()) };
+        let is_check = matches!(request, SecurityRequest::CheckUser { .. } | SecurityRequest::CheckNode { .. });
+        self.check_room(noted.always, noted.always && !is_check)?;
+        if self.audit_buffer.is_on {
+            self.audit_buffer.record_uncounted(now);
             self.audit_buffer.noted.insert(caller, noted);
         }
+        Ok(())
+    }
+
+    /// Refuses what is always recorded while the record finds no room, and what changes accounts while they find none.
+    fn check_room(&self, is_recorded: bool, changes: bool) -> Result<(), Refusal> {
+        if (is_recorded && self.audit_buffer.retry_at.is_some()) || (changes && self.saves.is_full) {
+            return Err(Refusal::new(Reason::NoSpace, DISK_FULL));
+        }
+        Ok(())
     }
 
     /// The same for requests about machines.
-    pub(super) fn note_admission(&mut self, now: Now, caller: SecurityCaller, request: &AdmissionRequest) {
+    pub(super) fn note_admission(
+        &mut self,
+        now: Now,
+        caller: SecurityCaller,
+        request: &AdmissionRequest,
+    ) -> Result<(), Refusal> {
+        let changes = about_admission(request).2.changes;
+        self.check_room(changes, changes)?;
         if !self.audit_buffer.is_on {
-            return;
+            return Ok(());
         }
         self.audit_buffer.record_uncounted(now);
         let (who, from, Asked { changes, what, object, note }) = about_admission(request);
         let event = event(now, AuditKind::Grant, (who, from), what, object, note);
         let is_known = !matches!(request, AdmissionRequest::Enrol { .. });
         self.audit_buffer.noted.insert(caller, Noted { always: changes, at: now, is_known, event });
+        Ok(())
     }
 
     /// An identity provider reported a change of one of its users, and it was applied. There was no request, so nobody
@@ -78,16 +101,69 @@ impl Security {
     /// These and all events before them are on the disk: everyone who waited for that is answered.
     pub(super) fn note_recorded(&mut self, record: AuditWriteId, head: AuditHead) {
         let Some((_, held)) = self.audit_buffer.held.take_if(|(id, _)| *id == record) else { return };
+        self.audit_buffer.is_full = false;
         for held in held {
-            let (caller, reply) = match held {
-                Held::Answer(caller, reply) => (caller, reply),
-                Held::Head(caller) => (caller, SecurityReply::Audit(AuditReply::Recorded(head))),
+            let answer = match held {
+                Held::Event(_, answer) => answer,
+                Held::Head(caller) => Some((caller, SecurityReply::Audit(AuditReply::Recorded(head)))),
             };
-            self.actions.push_back(SecurityAction::Answer { caller, reply });
+            self.actions.extend(answer.map(|(caller, reply)| SecurityAction::Answer { caller, reply }));
         }
         // The head is stored with the accounts too: anyone who truncates the files must change those as well. It may
         // lag behind a little.
         self.save(vec![crate::accounts::set_audit_head(head)]);
+    }
+
+    /// The record found no room: nobody is told that something was done of which there is no line. The events wait.
+    pub(super) fn note_unrecorded(&mut self, now: Now, record: AuditWriteId) {
+        let Some((_, held)) = self.audit_buffer.held.take_if(|(id, _)| *id == record) else { return };
+        self.audit_buffer.note_full(now);
+        let full = |message: &str| SecurityReply::Refused(Refusal::new(Reason::NoSpace, message));
+        let mut events = Vec::new();
+        for held in held {
+            let (mut event, answer) = match held {
+                Held::Event(event, answer) => (event, answer),
+                // The master keeps its events, and brings them again.
+                Held::Head(caller) => {
+                    self.actions.push_back(SecurityAction::Answer { caller, reply: full(DISK_FULL) });
+                    continue;
+                }
+            };
+            if let Some((caller, reply)) = answer {
+                let reply = match reply {
+                    SecurityReply::Refused(refusal) => SecurityReply::Refused(refusal),
+                    _ if event.kind == AuditKind::Grant => {
+                        full(&format!("{DISK_FULL}; what was asked just now is done"))
+                    }
+                    _ => {
+                        event.outcome = AuditOutcome::Failed;
+                        event.note = DISK_FULL.into();
+                        full(DISK_FULL)
+                    }
+                };
+                self.actions.push_back(SecurityAction::Answer { caller, reply });
+            }
+            events.push(event);
+        }
+        self.audit_buffer.wait_again(events);
+    }
+
+    /// The accounts found no room: answers that tell of a change must not wait until somebody makes some.
+    pub(super) fn note_unsaved(&mut self) {
+        for (caller, reply) in self.saves.note_full() {
+            let reply = match reply {
+                SecurityReply::Session(_)
+                | SecurityReply::NodeAllowed
+                | SecurityReply::Accounts(_)
+                | SecurityReply::Admission(_)
+                | SecurityReply::Device(_) => SecurityReply::Refused(Refusal::new(
+                    Reason::NoSpace,
+                    format!("{DISK_FULL}; what was asked just now may be done once there is room"),
+                )),
+                tells_of_no_change => tells_of_no_change,
+            };
+            self.actions.push_back(SecurityAction::Answer { caller, reply });
+        }
     }
 
     /// Takes how much room there is.
@@ -98,14 +174,18 @@ impl Security {
 
     /// What is wrong, one sentence each.
     pub(super) fn health(&self) -> Vec<String> {
+        if self.audit_buffer.is_full || self.saves.is_full {
+            return vec![DISK_FULL.into()];
+        }
         let AuditSpace { free_bytes, record_bytes, .. } = self.audit_space;
         let mut reason = if self.audit_space.is_low() {
             format!(
-                "the disk of the security server has {free_bytes} bytes left, which are kept for logins and grants: refusals \
-                 of strangers are only counted"
+                "the disk of the security server has {} left, which is kept for logins and grants: refusals \
+                 of strangers are only counted",
+                size(free_bytes)
             )
         } else if self.audit_space.is_large() {
-            format!("the audit record takes {record_bytes} bytes, a large share of the security server's disk")
+            format!("the audit record takes {}, a large share of the security server's disk", size(record_bytes))
         } else {
             return Vec::new();
         };
@@ -114,3 +194,7 @@ impl Security {
         vec![reason]
     }
 }
+
+/// What is said while the record or the accounts find no room.
+const DISK_FULL: &str = "the disk of the security server is full, and it can let nobody in and change no account; \
+     make room there (it then goes on by itself)";

@@ -19,7 +19,7 @@ use tokio::{
 use crate::{
     SecurityError,
     audit::{AuditLog, check_folder, read_page},
-    rules::{AuditSpace, AuditWrite, AuditWriteId},
+    rules::{AuditSpace, AuditWrite, AuditWriteId, SecurityCompletion},
 };
 
 /// The record, and what is being written to it.
@@ -52,31 +52,42 @@ impl AuditWriter {
     pub(crate) fn begin(&mut self, record: AuditWriteId, records: Vec<AuditWrite>) -> Result<(), SecurityError> {
         let mut log = self.log.take().ok_or(SecurityError::Panicked("wrote two things to its audit record"))?;
         let write = move || {
-            for record in records {
-                match record {
-                    AuditWrite::Own(events) => log.append(events)?,
-                    AuditWrite::Batch(batch) => log.append_batch(batch)?,
-                };
-            }
+            let mark = log.mark();
+            let written = records.into_iter().try_for_each(|record| match record {
+                AuditWrite::Own(events) => log.append(events).map(drop),
+                AuditWrite::Batch(batch) => log.append_batch(batch).map(drop),
+            });
+            let is_written = match written {
+                Ok(()) => true,
+                Err(error) if error.is_full() => {
+                    tracing::error!(%error, "the audit record waits for room on its disk");
+                    log.roll_back(mark)?;
+                    false
+                }
+                Err(error) => return Err(error),
+            };
             let room = room(&log);
-            Ok((log, room))
+            Ok((log, room, is_written))
         };
         self.writing = Some((record, spawn_blocking(write)));
         Ok(())
     }
 
-    /// What was written, once it is; never, where nothing is. Can be cancelled without loss.
+    /// What was written, once it is; never, where nothing is. Can be cancelled without loss. On a full disk nothing was.
     ///
     /// # Errors
-    /// When the record cannot be written.
-    pub(crate) async fn written(&mut self) -> Result<(AuditWriteId, AuditHead), SecurityError> {
+    /// When the disk has failed.
+    pub(crate) async fn written(&mut self) -> Result<SecurityCompletion, SecurityError> {
         let Some((record, writing)) = &mut self.writing else { return std::future::pending().await };
         let (record, outcome) = (*record, writing.await);
         self.writing = None;
-        let (log, room) = outcome.map_err(|_| SecurityError::Panicked("wrote its audit record"))??;
+        let (log, room, is_written) = outcome.map_err(|_| SecurityError::Panicked("wrote its audit record"))??;
         (self.head, self.space) = (log.head(), room);
         self.log = Some(log);
-        Ok((record, self.head))
+        Ok(match is_written {
+            true => SecurityCompletion::Recorded { record, head: self.head },
+            false => SecurityCompletion::Unrecorded { record },
+        })
     }
 
     /// How much room there was when something was last written.
@@ -125,8 +136,8 @@ fn room(log: &AuditLog) -> AuditSpace {
     })
 }
 
-/// The record after something was written to it, and the room that is left.
-type WrittenLog = Result<(AuditLog, AuditSpace), SecurityError>;
+/// The record after something was written to it, the room that is left, and whether there was enough to write it.
+type WrittenLog = Result<(AuditLog, AuditSpace, bool), SecurityError>;
 
 /// Who reads the record at once: each may read gigabytes.
 const READERS_MAX: usize = 2;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use daemon::{
-    group_commit::GroupCommit,
+    group_commit::{CommitError, GroupCommit},
     metrics::{LabelCounts, Readings, definitions},
 };
 use net::clock::Clock;
@@ -86,7 +86,7 @@ impl ServerLoop {
     /// Works until nobody can ask any more. What was changed before is written.
     ///
     /// # Errors
-    /// When the accounts or the audit record can no longer be written.
+    /// When the accounts or the audit record can no longer be written, and not because their disk is full.
     pub(crate) async fn run(mut self, mut asked: mpsc::Receiver<ServerEvent>) -> Result<(), SecurityError> {
         for number in 0.. {
             let due = self.security.next_timeout().map(|due| due.saturating_sub(self.clock.now().monotonic));
@@ -95,11 +95,10 @@ impl ServerLoop {
                     let Some(ask) = ask else { break };
                     self.handle_event(SecurityCaller(number), ask);
                 }
-                saved = self.journal.saved() => self.handle_completion(SecurityCompletion::Saved { batch: saved? }),
-                recorded = self.audit.written() => {
-                    let (record, head) = recorded?;
+                saved = self.journal.saved() => self.note_saving(saved)?,
+                written = self.audit.written() => {
                     self.security.note_audit_space(self.audit.space());
-                    self.handle_completion(SecurityCompletion::Recorded { record, head });
+                    self.handle_completion(written?);
                 }
                 Some(Ok(done)) = self.work.join_next() => self.handle_completion(done),
                 () = sleep(due.unwrap_or_default()), if due.is_some() => {
@@ -109,8 +108,8 @@ impl ServerLoop {
             self.perform_actions()?;
         }
         while !self.audit.is_idle() {
-            let (record, head) = self.audit.written().await?;
-            self.handle_completion(SecurityCompletion::Recorded { record, head });
+            let written = self.audit.written().await?;
+            self.handle_completion(written);
             self.perform_actions()?;
         }
         while !self.journal.is_idle() {
@@ -136,6 +135,19 @@ impl ServerLoop {
                 self.security.renew_own(caller, certificate);
             }
         }
+    }
+
+    /// A full disk does not end the security server: the rows wait until there is room.
+    fn note_saving(&mut self, saved: Result<SecurityBatchId, CommitError<StoreError>>) -> Result<(), SecurityError> {
+        match saved {
+            Ok(batch) => self.handle_completion(SecurityCompletion::Saved { batch }),
+            Err(CommitError::Refused(error)) if error.is_full() => {
+                tracing::error!(%error, "the accounts wait for room on their disk");
+                self.handle_completion(SecurityCompletion::Unsaved);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     fn handle_completion(&mut self, completion: SecurityCompletion) {

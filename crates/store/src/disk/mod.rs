@@ -8,6 +8,7 @@ pub(crate) mod disk_failure;
 pub(crate) mod group_sync;
 pub(crate) mod memory_disk;
 pub(crate) mod os_disk;
+pub(crate) mod room;
 pub(crate) mod scratch;
 
 use std::{

@@ -8,15 +8,23 @@ mod open;
 pub use export::{RowVisitor, RowsError, read_rows, write_refusal};
 
 use std::{
+    fs::{self, OpenOptions},
     ops::Bound,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
 use self::open::{open_file, open_on_disk};
-use crate::{Disk, StoreError, locking::lock};
+use crate::{
+    Disk, StoreError,
+    disk::room::{is_full, keep_room},
+    locking::lock,
+};
 
 /// Rows by key in an embedded store (redb): one transaction a batch, durable when `commit` returns. Used by the master
 /// for names and jobs (`table` = "names", "jobs") and by the security server ("users", "nodes"). All calls block.
@@ -25,6 +33,8 @@ pub struct Journal {
     open: Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>,
     /// `None` after a failed commit: redb refuses everything after a disk error, so the file is reopened.
     database: Mutex<Option<Database>>,
+    /// How long the file was when room was last kept for it; `None` on disks of the simulation.
+    kept_bytes: Option<AtomicU64>,
 }
 
 /// One change of a row.
@@ -54,7 +64,10 @@ impl Journal {
     /// Fails with [`StoreError::JournalLocked`] or [`StoreError::NotAJournal`].
     pub fn open(file: &Path) -> Result<Self, StoreError> {
         let path = file.to_owned();
-        Self::open_by(file, Box::new(move || open_file(&path)))
+        let mut journal = Self::open_by(file, Box::new(move || open_file(&path)))?;
+        journal.kept_bytes = Some(AtomicU64::new(0));
+        journal.keep_room();
+        Ok(journal)
     }
 
     /// As [`open`](Self::open), on any disk: for the simulation, whose disks lose power. Nothing keeps out a second
@@ -65,13 +78,14 @@ impl Journal {
     }
 
     /// Makes all changes, in order, or none; they are on the disk when it returns. After an error the outcome is
-    /// unknown: a caller that needs to know loads the rows again.
+    /// unknown: a caller that needs to know loads the rows again. The same changes may be tried again.
     pub fn commit(&self, changes: &[RowChange]) -> Result<(), StoreError> {
         let mut database = lock(&self.database);
         let outcome = commit(self.opened(&mut database)?, changes);
         if outcome.is_err() {
             *database = None;
         }
+        self.keep_room();
         outcome.map_err(|error| self.error("commit to", error))
     }
 
@@ -106,7 +120,23 @@ impl Journal {
         open: Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>,
     ) -> Result<Self, StoreError> {
         let database = open()?;
-        Ok(Self { file: file.to_owned(), open, database: Mutex::new(Some(database)) })
+        Ok(Self { file: file.to_owned(), open, database: Mutex::new(Some(database)), kept_bytes: None })
+    }
+
+    /// Keeps room for all of the file and for some more. So small changes can be saved where others have filled the disk,
+    /// above all the removals that make room. Best effort.
+    fn keep_room(&self) {
+        let Some(kept_bytes) = &self.kept_bytes else { return };
+        let Ok(bytes) = fs::metadata(&self.file).map(|found| found.len()) else { return };
+        if kept_bytes.swap(bytes, Ordering::Relaxed) == bytes {
+            return;
+        }
+        let wanted = bytes + bytes.clamp(ROOM_BYTES_MIN, ROOM_BYTES_MAX);
+        let kept = OpenOptions::new().write(true).open(&self.file).and_then(|file| keep_room(&file, wanted));
+        if kept.is_err_and(|error| is_full(&error)) {
+            // Tried again at the next commit.
+            kept_bytes.store(0, Ordering::Relaxed);
+        }
     }
 
     fn opened<'a>(&self, database: &'a mut Option<Database>) -> Result<&'a Database, StoreError> {
@@ -183,6 +213,11 @@ fn load_after(
 fn definition(table: &'static str) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
     TableDefinition::new(table)
 }
+
+/// Least room that is kept ahead of a journal's end. redb doubles a small file when it is full.
+const ROOM_BYTES_MIN: u64 = 1 << 20;
+/// Most: the changes of an hour's work, and little of a disk that holds a large journal.
+const ROOM_BYTES_MAX: u64 = 64 << 20;
 
 impl RowChange {
     fn table(&self) -> &'static str {

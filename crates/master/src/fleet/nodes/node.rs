@@ -187,12 +187,13 @@ impl Node {
         self.has_room(bytes, reserve_bytes, in_memory) || (!in_memory && fits())
     }
 
-    /// If it would have room with nothing promised: the bytes promised in total, and those promised to this user's
-    /// uploads.
-    pub(crate) fn promised_in_the_way(&self, user: &UserName, bytes: u64, reserve_bytes: u64) -> Option<(u64, u64)> {
+    /// If it would have room with nothing promised to the uploads of others: the bytes that are.
+    pub(crate) fn promised_in_the_way(&self, user: &UserName, bytes: u64, reserve_bytes: u64) -> Option<u64> {
+        let others = self.promised_to.total().saturating_sub(self.promised_to.has(user));
+        let stays = self.promised_bytes.saturating_sub(others);
         let free = self.free_bytes?.min(self.largest_free_bytes());
-        let would_fit = free >= bytes.saturating_add(reserve_bytes).max(1);
-        would_fit.then(|| (self.promised_bytes, self.promised_to.has(user)))
+        let would_fit = free.saturating_sub(stays) >= bytes.saturating_add(reserve_bytes).max(1);
+        would_fit.then_some(others)
     }
 
     /// Whether it gets no new slices: no disk has `reserve_bytes` free, or all are completely full.

@@ -6,12 +6,14 @@ use std::collections::BTreeSet;
 use protocol::{
     JobId, Now, Reason, Refusal, limits,
     message::{
-        client_master::{Admitted, ClientReply, JobRecord, JobState, SiteLink, SpeNode},
+        client_master::{Admitted, ClientReply, ClientRequest, JobRecord, JobState, SiteLink, SpeNode},
         cluster::Membership,
         master_security::UserRights,
-        request::FindJobsRequest,
+        request::{FindJobsRequest, RemoveRequest},
     },
+    path::JOB_NAME_PREFIX,
 };
+use store::RowChange;
 
 use crate::{
     Master,
@@ -149,10 +151,31 @@ impl Master {
         if record.state != JobState::Running {
             return Err(Refusal::new(Reason::JobEnded, format!("the job {id} has ended already")));
         }
-        let changes = self.jobs.table.end(id, JobState::Cancelled);
+        let (mut changes, mut effects) = self.remove_undriven_journal(now, by, id);
+        changes.extend(self.jobs.table.end(id, JobState::Cancelled));
         self.note_job_state(now, id, JobState::Cancelled, Some(&by.user));
-        self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done), Effect::ForgetJob(id)]);
+        effects.extend([Effect::Reply(caller, ClientReply::Done), Effect::ForgetJob(id)]);
+        self.save(now, changes, effects);
         Ok(None)
+    }
+
+    /// Removes the journal of a detached job that nobody drives now: its driver would have removed it. Best effort.
+    fn remove_undriven_journal(&mut self, now: Now, by: &UserRights, id: JobId) -> (Vec<RowChange>, Vec<Effect>) {
+        let job = self.jobs.table.get(id).ok();
+        let Some(journal) = job.and_then(|job| job.detached.as_ref()).map(|detached| detached.journal.clone()) else {
+            return Default::default();
+        };
+        // Its path is what a client said: nothing else is removed by it, and nothing that this user may not remove.
+        let is_journal = journal.name().is_some_and(|name| name == format!("{JOB_NAME_PREFIX}{id}-journal"));
+        let remove = ClientRequest::Remove(RemoveRequest { path: journal.clone(), recursive: true, now: true });
+        let is_driven = !self.access.sessions.driving(id).is_empty();
+        if !is_journal || is_driven || self.catalog.check_rights(by, &remove.properties()).is_err() {
+            return Default::default();
+        }
+        let Some(entry) = self.catalog.names().find(&journal) else { return Default::default() };
+        let Ok(mut change) = self.catalog.discard(now, entry, &journal, true, true) else { return Default::default() };
+        self.note_missed_change(&mut change.rows, entry);
+        (change.rows, change.freed.into_iter().map(Effect::Reconcile).collect())
     }
 
     /// All jobs, or those of a user or in a state, newest first.

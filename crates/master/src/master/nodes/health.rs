@@ -1,15 +1,16 @@
 //! The state of the cloud, in sentences that say what to do. Serves `sector health` and `sector nodes`. All counts are
 //! kept up to date as things change, so an answer never walks over files.
 
-use std::fmt::Display;
+use std::{collections::BTreeMap, fmt::Display};
 
 use protocol::{
     NodeId, Now,
-    disk::{DiskState, DiskStatus},
+    disk::{DiskState, DiskStatus, size},
     message::{
         audit::RefusedTickets,
         client_master::{ClientReply, Health, NEARLY_FULL_WHEN_LEFT, NodeState},
         cluster::Membership,
+        master_security::UserRights,
     },
     sandbox::SandboxLayer,
 };
@@ -17,6 +18,7 @@ use protocol::{
 use crate::{
     Master,
     fleet::nodes::{Node, NodeKey},
+    log::journal_writes::MASTER_DISK_FULL,
     replicas::replication_queue::UnhealthyCounts,
 };
 
@@ -27,15 +29,12 @@ impl Master {
         ClientReply::Nodes(self.fleet.nodes.by_name().map(|(_, node)| node.status(now, reserve_bytes)).collect())
     }
 
-    /// What is wrong, if anything.
-    pub(crate) fn health(&self) -> ClientReply {
+    /// What is wrong, if anything: a sentence for each kind of trouble.
+    pub(crate) fn health(&self, by: &UserRights) -> ClientReply {
         let UnhealthyCounts { under_replicated, lost, lost_in_memory, misplaced, short_of_nodes } =
             self.replicas.queue.health();
         let corrupt = self.replicas.table.corrupt_count();
-        let mut reasons = Vec::new();
-        for (key, node) in self.fleet.nodes.by_name() {
-            reasons.extend(self.node_reasons(key, node));
-        }
+        let mut reasons = self.node_reasons();
         for (_, node) in self.fleet.nodes.by_name().filter(|(_, node)| node.is_reachable()) {
             reasons.extend(node.disks.iter().filter_map(|disk| disk_reason(&node.id, disk)));
             reasons.extend(sandbox_reason(&node.id, node.sandbox_missing.as_deref().unwrap_or_default()));
@@ -74,7 +73,9 @@ impl Master {
         if short_of_nodes > 0 {
             let files = pluralized(short_of_nodes, "file wants", "files want");
             reasons.push(format!(
-                "{files} more copies than there are nodes, or copies at a site without nodes; add nodes there, or want less"
+                "{files} more copies than there are nodes, or copies at a site without nodes{}; add nodes there, or want \
+                 less (`sector policy get` and `stat` say what is wanted)",
+                self.short_of_nodes_named(by)
             ));
         }
         if misplaced > 0 {
@@ -89,6 +90,9 @@ impl Master {
                 "copies are corrupt and are being replaced; check the disks of their nodes",
             );
             reasons.push(copies);
+        }
+        if self.log.journal_writes.is_full() {
+            reasons.push(MASTER_DISK_FULL.into());
         }
         reasons.extend(self.rebuild_reasons());
         reasons.extend(self.catalog.clock_reason());
@@ -145,17 +149,47 @@ impl Master {
         })
     }
 
-    fn node_reasons(&self, key: NodeKey, node: &Node) -> Vec<String> {
-        let (id, reserve_bytes) = (&node.id, self.config.reserve_bytes);
-        let mut reasons = Vec::new();
-        match node.state {
-            NodeState::Up => {}
-            NodeState::Joining => reasons.push(format!("node {id} is still telling what it holds; wait")),
-            NodeState::Lost if !node.has_joined => reasons.push(format!(
-                "node {id} is lost: it was not heard of since the master was started; start it again, or remove it"
-            )),
-            NodeState::Lost => reasons.push(format!("node {id} is lost; start it again")),
+    /// Some of the files that want too much, for whoever may know their names.
+    fn short_of_nodes_named(&self, by: &UserRights) -> String {
+        let names = self.catalog.names();
+        let files = self.replicas.queue.short_of_nodes().filter_map(|slice| names.file_of_slice(slice));
+        let known = files.filter(|file| by.admin || names.owner(*file) == Some(&by.user));
+        let named: Vec<_> = known.filter_map(|file| names.path(file)).take(FILES_NAMED_MAX).collect();
+        match &named[..] {
+            [] => String::new(),
+            [one] => format!(", such as `{one}`"),
+            [one, .., other] => format!(", such as `{one}` and `{other}`"),
         }
+    }
+
+    fn node_reasons(&self) -> Vec<String> {
+        let reserve_bytes = self.config.reserve_bytes;
+        let mut kinds: BTreeMap<NodeTrouble, Vec<&NodeId>> = BTreeMap::new();
+        let takers = || self.fleet.nodes.iter().filter(|(_, node)| node.is_up() && node.is_active());
+        let is_any_free = takers().any(|(_, node)| !node.is_full(reserve_bytes));
+        for (_, node) in self.fleet.nodes.by_name() {
+            let of_state = match node.state {
+                NodeState::Up => None,
+                NodeState::Joining => Some(NodeTrouble::Joining),
+                NodeState::Lost if !node.has_joined => Some(NodeTrouble::NeverJoined),
+                NodeState::Lost => Some(NodeTrouble::Lost),
+            };
+            // Where all are full, it is said once of the cloud.
+            let is_full = is_any_free && node.is_up() && node.is_active() && node.is_full(reserve_bytes);
+            for trouble in of_state.into_iter().chain(is_full.then_some(NodeTrouble::Full)) {
+                kinds.entry(trouble).or_default().push(&node.id);
+            }
+        }
+        let told = |(trouble, nodes): (&NodeTrouble, &Vec<&NodeId>)| trouble.message(nodes, reserve_bytes);
+        let mut reasons: Vec<_> = kinds.iter().map(told).collect();
+        for (key, node) in self.fleet.nodes.by_name() {
+            reasons.extend(self.drain_reason(key, node));
+        }
+        reasons
+    }
+
+    fn drain_reason(&self, key: NodeKey, node: &Node) -> Option<String> {
+        let id = &node.id;
         if node.membership == Membership::Draining {
             let in_doubt = self.in_doubt_at(key);
             let what_to_do = match in_doubt {
@@ -176,17 +210,61 @@ impl Master {
                 }
             };
             let slices = pluralized(node.slice_count, "slice is", "slices are");
-            reasons.push(format!("node {id} is being drained, {slices} left; {what_to_do}"));
+            return Some(format!("node {id} is being drained, {slices} left; {what_to_do}"));
         }
-        if node.is_up() && node.is_active() && node.is_full(reserve_bytes) {
-            reasons.push(format!(
-                "node {id} is full: less than the reserve of {reserve_bytes} bytes is free, so it gets no new slices; \
-                 add nodes, remove files, or `sector rebalance`"
-            ));
-        }
-        reasons
+        None
     }
 }
+
+/// What nodes have in common of which one sentence tells; the first is told first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum NodeTrouble {
+    Joining,
+    NeverJoined,
+    Lost,
+    Full,
+}
+
+impl NodeTrouble {
+    fn message(self, nodes: &[&NodeId], reserve_bytes: u64) -> String {
+        let who = named(nodes);
+        let (is, one) = if nodes.len() == 1 { ("is", true) } else { ("are", false) };
+        let say = |of_one: &str, of_many: &str| format!("{who} {is} {}", if one { of_one } else { of_many });
+        match self {
+            Self::Joining => say("still telling what it holds; wait", "still telling what they hold; wait"),
+            Self::NeverJoined => say(
+                "lost: it was not heard of since the master was started; start it again, or remove it",
+                "lost: they were not heard of since the master was started; start them again, or remove them",
+            ),
+            Self::Lost => say("lost; start it again", "lost; start them again"),
+            Self::Full => {
+                let gets = if one { "it gets" } else { "they get" };
+                let room = match reserve_bytes {
+                    0 => "nothing is free".to_owned(),
+                    _ => format!("less than the reserve of {} is free", size(reserve_bytes)),
+                };
+                format!(
+                    "{who} {is} full: {room}, so {gets} no new slices; add nodes, remove files, or `sector rebalance`"
+                )
+            }
+        }
+    }
+}
+
+/// Nodes by name, but no more than a person reads.
+fn named(nodes: &[&NodeId]) -> String {
+    let texts: Vec<_> = nodes.iter().take(NODES_NAMED_MAX).map(ToString::to_string).collect();
+    match (nodes.len() - texts.len(), &texts[..]) {
+        (0, [one]) => format!("node {one}"),
+        (0, [firsts @ .., last]) => format!("nodes {} and {last}", firsts.join(", ")),
+        (further, _) => format!("nodes {} and {further} more", texts.join(", ")),
+    }
+}
+
+/// Most nodes that a sentence names.
+const NODES_NAMED_MAX: usize = 3;
+/// Most files that a sentence names.
+const FILES_NAMED_MAX: usize = 2;
 
 /// A count with its noun, in the singular or the plural.
 pub(crate) fn pluralized<N: Display + PartialEq + From<u8>>(count: N, one: &str, others: &str) -> String {

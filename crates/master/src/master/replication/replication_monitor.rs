@@ -65,7 +65,15 @@ impl Master {
             self.note_not_missing(now, slice);
         }
         let is_listed = self.is_listed_missing(slice);
-        let wellness = ReplicationHealth { good, possible, is_short_of_nodes, is_misplaced, is_in_memory, is_listed };
+        let wellness = ReplicationHealth {
+            good,
+            possible,
+            // Nobody should add nodes for what was thrown away.
+            is_short_of_nodes: is_short_of_nodes && !self.catalog.is_trash(file),
+            is_misplaced,
+            is_in_memory,
+            is_listed,
+        };
         self.replicas.queue.note_health(slice, wellness);
         if self.log.journal_writes.has_unsaved_change(slice) {
             return;

@@ -203,7 +203,8 @@ impl Master {
         Err(Refusal::new(Reason::NoSpace, message))
     }
 
-    /// The answer to a client if the only room is promised to open uploads, and when to try again.
+    /// The answer to a client if the only room is promised to open uploads of others, and when to try again. What the
+    /// client itself writes, and copies that are being made, will stay.
     fn promised_elsewhere(
         &self,
         by: &UserRights,
@@ -216,11 +217,13 @@ impl Master {
             node.is_up() && node.is_active() && !terms.forbidden_sites.contains(&node.site) && !terms.is_in_memory
         });
         let in_the_way = takers.filter_map(|(_, node)| node.promised_in_the_way(&by.user, bytes, reserve_bytes));
-        let (all, own) = in_the_way.reduce(|a, b| (a.0.saturating_add(b.0), a.1.saturating_add(b.1)))?;
+        let others = in_the_way.fold(0_u64, u64::saturating_add);
+        if others == 0 {
+            return None;
+        }
         let message = format!(
-            "no node has room for `{path}` ({bytes} bytes and a reserve) beside the {all} bytes that are promised to writes \
-             under way, {own} of them to {}",
-            by.user
+            "no node has room for `{path}` ({bytes} bytes and a reserve) beside the {others} bytes that are promised to \
+             writes of others"
         );
         Some(Refusal::throttled(message, ROOM_RETRY_SECONDS))
     }

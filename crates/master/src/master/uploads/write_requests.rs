@@ -59,7 +59,7 @@ impl Master {
         let owner = there.and_then(|id| self.catalog.names().owner(id)).unwrap_or(&by.user).clone();
         let acl = there.and_then(|id| self.catalog.names().own_acl(id)).cloned();
         let own_copies = there.and_then(|id| self.catalog.names().content(id)).map_or(0, |content| content.copies);
-        let more = match self.catalog.check_quotas_of_write(path, &owner, bytes, &self.writes.leases) {
+        let more = match self.catalog.check_quotas_of_write(path, (&by.user, &owner), bytes, &self.writes.leases) {
             Ok(more) => more,
             Err(refusal) => {
                 self.note_over_quota(now, &owner, &request.path, &refusal);

@@ -98,6 +98,98 @@ fn logins_and_grants_are_answered_once_their_lines_without_secrets_are_on_disk()
     assert_eq!(answers, [DONE]);
 }
 
+/// The events of a batch that is to be written.
+fn whats(records: Vec<AuditWrite>) -> Vec<(String, AuditOutcome)> {
+    let own = records.into_iter().filter_map(|record| match record {
+        AuditWrite::Own(events) => Some(events),
+        AuditWrite::Batch(_) => None,
+    });
+    own.flatten().map(|event| (event.what, event.outcome)).collect()
+}
+
+// Promise 26b.
+#[test]
+fn on_a_full_disk_what_has_no_line_is_refused_and_written_down_once_there_is_room() {
+    let mut security = recorded();
+    let is_full = |reply: &SecurityReply| match reply {
+        SecurityReply::Refused(refusal) => {
+            refusal.reason == Reason::NoSpace && refusal.message.contains("disk of the security server is full")
+        }
+        _ => false,
+    };
+    security.handle_message(at(1), SecurityCaller(1), with_token(1));
+    security.handle_message(at(1), SecurityCaller(2), asked(new_user("bob", None)));
+    let batch = AuditBatch { writer: 7, first: 0, events: Vec::new() };
+    let (_, first) = until_recorded(&mut security, at(1));
+    let (first, _) = first.unwrap();
+    // It comes while the first batch is being written.
+    security.handle_message(at(1), SecurityCaller(3), SecurityRequest::Audit(AuditRequest::Record(batch)));
+    security.handle_completion(at(1), SecurityCompletion::Unrecorded { record: first });
+    let (answers, tried) = until_recorded(&mut security, at(1));
+    assert!(!answers.is_empty() && answers.iter().all(is_full), "{answers:?}");
+    assert!(tried.is_none(), "not again at once");
+    // Meanwhile nothing is begun of which there could be no line; what needs none is answered.
+    for (number, request) in [(4, with_token(1)), (5, asked(AccountsRequest::AddGroup(AddGroupRequest("geo".into()))))]
+    {
+        security.handle_message(at(1), SecurityCaller(number), request);
+        let (answers, tried) = until_recorded(&mut security, at(1));
+        assert!(answers.len() == 1 && is_full(&answers[0]) && tried.is_none(), "{answers:?}");
+    }
+    security.handle_message(at(1), SecurityCaller(6), SecurityRequest::Health);
+    let (answers, _) = until_recorded(&mut security, at(1));
+    assert!(matches!(&answers[..], [SecurityReply::Health(reasons)] if reasons[0].contains("is full")), "{answers:?}");
+    assert!(security.next_timeout().unwrap() <= at(2).monotonic);
+    // A second later it is tried again, and there is room.
+    security.handle_timeout(at(2));
+    let mut lines = Vec::new();
+    let mut replies = Vec::new();
+    while let (answers, Some((record, records))) = until_recorded(&mut security, at(2)) {
+        replies.extend(answers);
+        lines.extend(whats(records));
+        security.handle_completion(at(2), SecurityCompletion::Recorded { record, head: head(1) });
+    }
+    assert!(lines.contains(&("open session".into(), AuditOutcome::Failed)), "{lines:?}");
+    assert!(lines.contains(&("add user".into(), AuditOutcome::Done)), "{lines:?}");
+    let (reply, _) = through(&mut security, with_token(1));
+    assert!(matches!(reply, SecurityReply::User(_)), "{reply:?}");
+    security.handle_message(at(3), SecurityCaller(7), SecurityRequest::Health);
+    let (answers, _) = until_recorded(&mut security, at(3));
+    assert_eq!(answers, [SecurityReply::Health(Vec::new())]);
+}
+
+// Promise 26b.
+#[test]
+fn while_accounts_find_no_room_they_do_not_change_and_logins_with_tokens_go_on() {
+    let mut security = recorded();
+    let is_full =
+        |reply: &SecurityReply| matches!(reply, SecurityReply::Refused(refusal) if refusal.reason == Reason::NoSpace);
+    // No batch finds room.
+    let ask = |security: &mut Security, number, request| {
+        security.handle_message(at(1), SecurityCaller(number), request);
+        loop {
+            match security.poll_action().expect("an answer") {
+                SecurityAction::Answer { caller, reply } if caller == SecurityCaller(number) => return reply,
+                SecurityAction::Save { .. } => security.handle_completion(at(1), SecurityCompletion::Unsaved),
+                SecurityAction::Record { record, .. } => {
+                    security.handle_completion(at(1), SecurityCompletion::Recorded { record, head: head(1) });
+                }
+                SecurityAction::Verify { check, verification } => {
+                    security
+                        .handle_completion(at(1), SecurityCompletion::Verified { check, found: verification.run() });
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    let group = |name: &str| asked(AccountsRequest::AddGroup(AddGroupRequest(name.into())));
+    let first = ask(&mut security, 1, group("geo"));
+    assert!(is_full(&first) && format!("{first:?}").contains("may be done once there is room"), "{first:?}");
+    assert!(is_full(&ask(&mut security, 2, group("sea"))));
+    assert!(matches!(ask(&mut security, 3, with_token(1)), SecurityReply::User(_)));
+    security.handle_completion(at(2), SecurityCompletion::Saved { batch: SecurityBatchId(u64::MAX) });
+    assert_eq!(through(&mut security, group("sea")).0, DONE);
+}
+
 // Promise 26b.
 #[test]
 fn every_login_refusal_and_account_change_is_one_line_without_a_secret_reads_none() {
