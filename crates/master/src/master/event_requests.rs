@@ -237,7 +237,7 @@ impl Master {
             return;
         }
         self.events.next_health_check = now.monotonic + HEALTH_EVERY;
-        let ClientReply::Health(Health { reasons, under_replicated, lost, .. }) = self.health() else { return };
+        let ClientReply::Health(Health { reasons, under_replicated, lost, .. }) = self.health(None) else { return };
         let is_settled = !self.has_sweeps() && now.monotonic >= self.replication_begins;
         if self.events.owes_all_restored && is_settled && under_replicated + lost == 0 {
             self.events.owes_all_restored = false;

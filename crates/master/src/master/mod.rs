@@ -384,7 +384,7 @@ impl Master {
             }
             ClientRequest::Usage(UsageRequest(path)) => self.usage(by, &path).map(Some),
             ClientRequest::Nodes(NodesRequest) => Ok(Some(self.node_list(now))),
-            ClientRequest::Health(HealthRequest) => Ok(Some(self.health(by))),
+            ClientRequest::Health(HealthRequest) => Ok(Some(self.health(Some(by)))),
             ClientRequest::AdmitJob(AdmitJobRequest { title, output: _ }) => self.admit_job(now, from, client, &title),
             ClientRequest::ReportJob(ReportJobRequest(report)) => self.report_job(now, from, client, report),
             ClientRequest::DetachJob(DetachJobRequest { job, journal, keys }) => {

@@ -29,8 +29,8 @@ impl Master {
         ClientReply::Nodes(self.fleet.nodes.by_name().map(|(_, node)| node.status(now, reserve_bytes)).collect())
     }
 
-    /// What is wrong, if anything: a sentence for each kind of trouble.
-    pub(crate) fn health(&self, by: &UserRights) -> ClientReply {
+    /// What is wrong, if anything: a sentence for each kind of trouble. Files are named to those who may know them.
+    pub(crate) fn health(&self, by: Option<&UserRights>) -> ClientReply {
         let UnhealthyCounts { under_replicated, lost, lost_in_memory, misplaced, short_of_nodes } =
             self.replicas.queue.health();
         let corrupt = self.replicas.table.corrupt_count();
@@ -150,7 +150,8 @@ impl Master {
     }
 
     /// Some of the files that want too much, for whoever may know their names.
-    fn short_of_nodes_named(&self, by: &UserRights) -> String {
+    fn short_of_nodes_named(&self, by: Option<&UserRights>) -> String {
+        let Some(by) = by else { return String::new() };
         let names = self.catalog.names();
         let files = self.replicas.queue.short_of_nodes().filter_map(|slice| names.file_of_slice(slice));
         let known = files.filter(|file| by.admin || names.owner(*file) == Some(&by.user));
