@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     process::{Child, Command, Stdio},
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
 };
 
 use cluster::{Cloud, Roles};
@@ -24,7 +24,7 @@ impl Follower {
         let words = [&["--json", "events", "--follow"], arguments].concat();
         let mut child = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (told, heard) = channel();
+        let (told, heard) = sync_channel(MESSAGES_MAX);
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| told.send(line)));
         Self { child, lines: heard }
     }
@@ -175,7 +175,7 @@ fn first_sent(gateway: &Gateway, after: &str, begun: impl FnOnce()) -> (String, 
 struct Message {
     headers: String,
     body: String,
-    answer: Sender<u16>,
+    answer: SyncSender<u16>,
 }
 
 impl Message {
@@ -195,7 +195,7 @@ impl Message {
 fn receiver() -> (u16, Receiver<Message>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (told, heard) = channel();
+    let (told, heard) = sync_channel(MESSAGES_MAX);
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let told = told.clone();
@@ -205,7 +205,7 @@ fn receiver() -> (u16, Receiver<Message>) {
     (port, heard)
 }
 
-fn receive(stream: TcpStream, told: &Sender<Message>) -> Option<()> {
+fn receive(stream: TcpStream, told: &SyncSender<Message>) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     loop {
         let mut headers = String::new();
@@ -216,7 +216,7 @@ fn receive(stream: TcpStream, told: &Sender<Message>) -> Option<()> {
         let length = headers.lines().find_map(|line| line.strip_prefix("content-length: "))?.parse().ok()?;
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
-        let (answer, answered) = channel();
+        let (answer, answered) = sync_channel(MESSAGES_MAX);
         told.send(Message { headers, body: String::from_utf8(body).ok()?, answer }).ok()?;
         let status = answered.recv().ok()?;
         let more = if status == 302 { "location: http://127.0.0.1:1/\r\n" } else { "" };
@@ -280,3 +280,6 @@ fn is_signed(message: &Message, body: &str) -> bool {
     let status = Command::new("python3").args(["-c", check, &id, &time, &signature, body]).status().unwrap();
     status.success()
 }
+
+/// Far more lines or messages than a test waits for.
+const MESSAGES_MAX: usize = 10_000;

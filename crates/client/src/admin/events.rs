@@ -39,6 +39,7 @@ impl EventsWanted {
 
 /// What comes out of a stream of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant)] // nearly all are events: a box would be an allocation for nothing
 pub enum EventItem {
     /// Events that were asked for are not kept any more: whoever mirrors the cloud looks at it anew.
     Gap(EventGap),

@@ -173,10 +173,10 @@ impl AuditBuffer {
     }
 
     /// Takes back what found no room: it goes with the next batch. What is too much is counted.
-    pub(super) fn wait_again(&mut self, events: Vec<Box<AuditEvent>>) {
+    pub(super) fn wait_again(&mut self, events: impl ExactSizeIterator<Item = Box<AuditEvent>>) {
         let room = WAITING_EVENTS_MAX.saturating_sub(self.waiting.len()).min(events.len());
         self.user_refusals.count((events.len() - room) as u64);
-        self.waiting.splice(0..0, events.into_iter().take(room).map(|event| Entry::Own(event, None)));
+        self.waiting.splice(0..0, events.take(room).map(|event| Entry::Own(event, None)));
     }
 
     /// The next batch may be tried, if it is time.

@@ -145,7 +145,7 @@ impl Security {
             }
             events.push(event);
         }
-        self.audit_buffer.wait_again(events);
+        self.audit_buffer.wait_again(events.into_iter());
     }
 
     /// The accounts found no room: answers that tell of a change must not wait until somebody makes some.
