@@ -10,7 +10,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use clap::CommandFactory;
+use clap::{CommandFactory, error::ContextKind};
 use protocol::{Reason, Status};
 use rustix::fs::{Access, access};
 use terminal::{Failure, Global, say, show};
@@ -87,6 +87,11 @@ fn report_missing(name: &OsStr, json: bool) -> ExitCode {
     }
     if let Some((_, ours)) = ELSEWHERE.iter().find(|(theirs, _)| *theirs == name) {
         say!("sector: here that is `sector {ours}`");
+    } else if error.get(ContextKind::SuggestedSubcommand).is_none() {
+        say!(
+            "sector: there is no program `{}` either, beside `sector` or on PATH",
+            terminal::sanitize(&program.to_string_lossy())
+        );
     }
     code
 }

@@ -73,7 +73,7 @@ pub(crate) struct Cat {
 #[command(disable_help_flag = true)]
 pub(crate) struct Ls {
     // Whose fingers type `ls -lh` want sizes for people, and get no other.
-    #[arg(short = 'h', hide = true)]
+    #[arg(short = 'h', long = "human-readable", hide = true)]
     _human: bool,
     /// Print help
     #[arg(long = "help", action = ArgAction::Help)]
@@ -96,7 +96,7 @@ pub(crate) struct Ls {
 #[command(disable_help_flag = true)]
 pub(crate) struct Du {
     // Whose fingers type `du -h` want sizes for people, and get no other.
-    #[arg(short = 'h', hide = true)]
+    #[arg(short = 'h', long = "human-readable", hide = true)]
     _human: bool,
     /// Print help
     #[arg(long = "help", action = ArgAction::Help)]
