@@ -49,8 +49,10 @@ def test_the_receiver_of_the_page_takes_what_a_gateway_sends_and_nothing_else(
 ) -> None:
     page = blocks((ROOT / "docs/howto/events.md").read_text())
     [receiver] = [block.text for block in page if block.name == "receiver.py"]
-    shown = "HTTPServer((\"127.0.0.1\", 8099), Receiver).serve_forever()"
-    free = "HTTPServer((\"127.0.0.1\", 0), Receiver)\n    print(server.server_port, flush=True)\n    server.serve_forever()"
+    shown = 'HTTPServer(("127.0.0.1", 8099), Receiver).serve_forever()'
+    free = (
+        'HTTPServer(("127.0.0.1", 0), Receiver)\n    print(server.server_port, flush=True)\n    server.serve_forever()'
+    )
     assert shown in receiver
     (tmp_path / "receiver.py").write_text(receiver.replace(f"http.server.{shown}", f"server = http.server.{free}"))
     (tmp_path / "index.secret").write_text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n")
@@ -91,4 +93,6 @@ def gateway(cloud: sector.LocalCloud, folder: str, where: Path, port: int) -> su
     authority = cloud.folder / "security/authority.pem"
     head = f'listen = "127.0.0.1:0"\nmaster = "{cloud.address}"\nauthority = "{authority}"\n'
     (where / "gateway.toml").write_text(head + settings)
-    return subprocess.Popen([binary(), "gateway", "--config", "gateway.toml"], cwd=where, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [binary(), "gateway", "--config", "gateway.toml"], cwd=where, stdout=subprocess.PIPE, text=True
+    )

@@ -80,7 +80,7 @@ def test_the_answer_is_that_of_a_statement_in_sql(
 ) -> None:
     output = f"/malstone/{variant}{len(more)}"
     run_oct(cloud, "malstone", variant, log, output, "--slices", "3", *more)
-    found = []
+    found: list[list[str]] = []
     for path in cloud.glob(f"{output}/*"):
         head, *lines = cloud.read_bytes(path).decode().splitlines()
         assert head.startswith("site,week," if variant == "b" else "site,") and head.endswith(",ratio")

@@ -9,7 +9,8 @@
         for entry in cloud.ls("/text"):
             print(entry.path, entry.size_bytes)
 
-`sector.aio` is the same for `asyncio`, and `sector.gmp` sends messages between services of your own. By fsspec, `sector://` paths work in pandas, pyarrow, DuckDB, Polars and Dask.
+`sector.aio` is the same for `asyncio`, and `sector.gmp` sends messages between services of your own.
+By fsspec, `sector://` paths work in pandas, pyarrow, DuckDB, Polars and Dask.
 Errors are Python's own (`FileNotFoundError`, `PermissionError` …), and `UnavailableError`, `BusyError`, `CorruptError`.
 """
 
@@ -19,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from sector._native import BusyError, Copy, CorruptError, Entry, JobError, JobStatus, StageStatus, UnavailableError
 from sector.cloud import Cloud, Node, SyncAction, connect
+from sector.events import Event
 from sector.jobs import Job, SegmentLog, Stream
 from sector.local import LocalCloud, up
-from sector.events import Event
 from sector.management import Acl, CheckedCopy, FileVersion, Link, Policies, Policy, Quota, TrashItem
 from sector.trial import Tested, test
 

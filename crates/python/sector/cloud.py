@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from datetime import UTC, datetime, timedelta
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import IO, Any, Literal, NamedTuple, Self, cast, overload
@@ -392,8 +392,8 @@ class Cloud:
         """
         wanted = changed(self.policy(path).own, changes)
         own, effective, warned = _native.set_policy(self._session, _path(path), wanted)
-        for each in warned:
-            warnings.warn(each, stacklevel=2)
+        for warning in warned:
+            warnings.warn(warning, stacklevel=2)
         return Policies(Policy.of(own), Policy.of(effective))
 
     def quotas(self) -> list[Quota]:

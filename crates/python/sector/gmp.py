@@ -47,9 +47,7 @@ class Instance:
         `UnavailableError` when nobody listens there or it ended before it replied."""
         return self._native.request(to, body, timeout)
 
-    def request_each(
-        self, to: Iterable[str], body: bytes, timeout: float = 5.0
-    ) -> dict[str, bytes | Exception]:
+    def request_each(self, to: Iterable[str], body: bytes, timeout: float = 5.0) -> dict[str, bytes | Exception]:
         """Sends one request to all at the same time; each one's reply, or the error that it ended in."""
         return dict(self._native.request_each(list(to), body, timeout))
 
