@@ -7,7 +7,7 @@ use net::{
     messenger::{Delivered, MessengerEvent},
 };
 use protocol::{SessionId, limits::MESSAGE_BYTES_MAX};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::instance::Shared;
 
@@ -16,6 +16,7 @@ use crate::instance::Shared;
 /// arrives is dropped too.
 pub struct Inbox {
     pub(crate) events: mpsc::Receiver<MessengerEvent>,
+    pub(crate) closed: watch::Receiver<bool>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -23,7 +24,13 @@ impl Inbox {
     /// The next message; `None` once the instance is closed. Can be cancelled without loss.
     pub async fn next(&mut self) -> Option<Received> {
         loop {
-            match self.events.recv().await? {
+            let event = tokio::select! {
+                // What arrived before the end is given out.
+                biased;
+                event = self.events.recv() => event?,
+                _ = self.closed.wait_for(|is_closed| *is_closed) => return None,
+            };
+            match event {
                 MessengerEvent::Delivered(Delivered { session, request, body }) => {
                     // Nobody sends requests in a session that this end opened, and one may have ended meanwhile.
                     let Some(from) = self.shared.sender(session) else { continue };

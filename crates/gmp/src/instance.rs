@@ -20,6 +20,7 @@ use net::{
 };
 use protocol::{SessionId, gmp::Class, host_address::HostAddress, limits::CERTIFICATE_LIFE};
 use tokio::{
+    sync::watch,
     task::{AbortHandle, JoinSet},
     time::{Instant, interval, timeout, timeout_at},
 };
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     address: SocketAddr,
     reset_key: StatelessResetKey,
     sessions: Mutex<Sessions>,
+    /// Tells the inbox.
+    closed: watch::Sender<bool>,
 }
 
 impl Instance {
@@ -83,10 +86,12 @@ impl Instance {
             address: listener.address(),
             reset_key,
             sessions: Mutex::default(),
+            closed: watch::Sender::new(false),
         });
         let accepting = accept_sessions(listener, Arc::clone(&shared), group.clone(), identity);
-        let accepting = Arc::new(Accepting(tokio::spawn(accepting).abort_handle()));
-        let inbox = Inbox { events, shared: Arc::clone(&shared) };
+        let task = tokio::spawn(accepting).abort_handle();
+        let accepting = Arc::new(Accepting { task, shared: Arc::clone(&shared) });
+        let inbox = Inbox { events, closed: shared.closed.subscribe(), shared: Arc::clone(&shared) };
         Ok((Self { shared, accepting }, inbox))
     }
 
@@ -169,8 +174,9 @@ impl Instance {
     /// Ends the instance. Replies given before are still sent, for two seconds at most. Whoever waits for another one
     /// does so until its deadline, or until it finds nobody there.
     pub async fn close(self) {
-        self.accepting.0.abort();
+        self.accepting.task.abort();
         self.shared.messenger.close().await;
+        self.shared.closed.send_replace(true);
     }
 
     /// The session with the instance at `to`, opened if there is none.
@@ -289,12 +295,16 @@ impl Until {
     }
 }
 
-/// Ends the accepting task.
-struct Accepting(AbortHandle);
+/// Ends the accepting task, and says so to the inbox.
+struct Accepting {
+    task: AbortHandle,
+    shared: Arc<Shared>,
+}
 
 impl Drop for Accepting {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
+        self.shared.closed.send_replace(true);
     }
 }
 

@@ -147,6 +147,17 @@ async fn what_is_too_long_or_comes_too_late_is_said() {
 }
 
 #[tokio::test]
+async fn the_inbox_of_an_instance_ends_with_it() {
+    let group = Group::create("test").unwrap();
+    let (closed, mut its_inbox) = Instance::bind(&group, ANY).await.unwrap();
+    let (dropped, mut other_inbox) = Instance::bind(&group, ANY).await.unwrap();
+    let waiting = tokio::spawn(async move { (its_inbox.next().await.is_none(), other_inbox.next().await.is_none()) });
+    closed.close().await;
+    drop(dropped);
+    assert_eq!(waiting.await.unwrap(), (true, true));
+}
+
+#[tokio::test]
 async fn a_port_in_use_is_said_in_words() {
     let group = Group::create("test").unwrap();
     let (instance, _inbox) = Instance::bind(&group, ANY).await.unwrap();
