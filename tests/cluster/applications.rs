@@ -14,8 +14,16 @@ use cluster::{ended, program};
 fn script(folder: &Path, name: &str, line: &str) {
     fs::create_dir_all(folder).unwrap();
     let file = folder.join(name);
-    fs::write(&file, format!("#!/bin/sh\n{line}\n")).unwrap();
+    let text = folder.join(format!("{name}.txt"));
+    fs::write(&text, format!("#!/bin/sh\n{line}\n")).unwrap();
+    copy(&text, &file);
     fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Copies a file that will be run. A process of its own writes it: a program that another test starts meanwhile would
+/// inherit the open file, and what is open for writing cannot be run.
+fn copy(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
 
 /// `sector` as a copy in a folder of its own, where no other program is.
@@ -23,7 +31,7 @@ fn alone(folder: &Path, path: &Path, arguments: &[&str]) -> Command {
     let own = folder.join("bin/sector");
     fs::create_dir_all(own.parent().unwrap()).unwrap();
     if !own.exists() {
-        fs::copy(program(), &own).unwrap();
+        copy(&program(), &own);
     }
     let mut command = Command::new(own);
     command.args(arguments).env("PATH", path).stdin(Stdio::null());
