@@ -95,9 +95,9 @@ impl GmpInstance {
         let next = async move { inbox.lock().await.next().await };
         let received = match seconds.map(deadline).transpose()? {
             None => wait(py, next)?,
-            Some(deadline) => {
-                wait(py, timeout(deadline, next))?.map_err(|_| PyTimeoutError::new_err("no message came in time"))?
-            }
+            // A timer is made within the runtime.
+            Some(deadline) => wait(py, async move { timeout(deadline, next).await })?
+                .map_err(|_| PyTimeoutError::new_err("no message came in time"))?,
         };
         Ok(received.map(|received| GmpMessage {
             sender: received.from().to_string(),
