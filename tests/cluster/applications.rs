@@ -20,8 +20,8 @@ fn script(folder: &Path, name: &str, line: &str) {
     fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Copies a file that will be run. A process of its own writes it: a program that another test starts meanwhile would
-/// inherit the open file, and what is open for writing cannot be run.
+/// Copies a file that will be run, by a process of its own. A program that another test starts meanwhile would inherit
+/// the open file. What is open for writing cannot be run.
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
