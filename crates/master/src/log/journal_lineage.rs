@@ -160,6 +160,11 @@ pub(crate) fn mirror_contains(
     ranges.is_some_and(|ranges| sequence.is_none_or(|at| ranges.has(at)))
 }
 
+/// Whether a row records the ranges of this journal itself, not of one that it came from.
+pub(crate) fn is_row_of(row: &StoredRow, journal: JournalId) -> bool {
+    row.table == LINEAGE_TABLE && row.key == key(journal)
+}
+
 /// Whether a row can be read.
 pub(crate) fn check_row(row: &StoredRow) -> Result<(), MasterError> {
     parse(row).map(drop).ok_or_else(|| damaged_row(row))

@@ -14,7 +14,7 @@ use protocol::{
         cluster::{DrainRequest, Membership, RemoveNodeRequest},
         request::{
             DismissRequest, FinishRebuildRequest, ForgetNodeRequest, ListRequest, MakeFolderRequest, NodesRequest,
-            RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest,
+            QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest, SetQuotaRequest,
         },
     },
 };
@@ -238,6 +238,43 @@ fn where_no_node_has_a_copy_it_ends_when_no_further_node_comes_for_a_while() {
     bench.advance(config().replicate_after);
     let status = bench.rebuild_status();
     assert_eq!((status.state, status.files, status.copy), (RebuildState::Settled, 12, None));
+}
+
+#[test]
+fn a_journal_lost_before_it_knew_anything_does_not_stand_for_the_one_before() {
+    let mut bench = filled(&["a/1", "b/1", "c/1"]);
+    bench.done("admin", quota(1_000));
+    bench.advance(seconds(2));
+    bench.crash("n1");
+    bench.done("admin", quota(2_000));
+    bench.advance(seconds(2));
+    let before = bench.names_of();
+    // A node with new disks joins the next journal alone, gets its rows, and that journal is lost too.
+    bench.lose_journal(0);
+    bench.add_node("n4", "d/1");
+    bench.advance(seconds(2));
+    assert!(bench.node("n4").mirror.is_some(), "it has a copy of the journal in between");
+    bench.lose_journal(0);
+    bench.join_each(&["n4"]);
+    assert_eq!(bench.rebuild_status().state, RebuildState::Running, "n4 knows of nobody else, but was never asked to");
+    // The older copy comes first. What the newer one says counts.
+    bench.join_each(&["n1", "n2", "n3"]);
+    bench.advance(seconds(2));
+    assert_eq!((bench.rebuild_status().state, bench.names_of()), (RebuildState::Settled, before));
+    assert_eq!(bench.quota_bytes(), [2_000]);
+}
+
+impl Bench {
+    fn quota_bytes(&mut self) -> Vec<u64> {
+        match self.ask("admin", ClientRequest::Quotas(QuotasRequest { after: None })) {
+            ClientReply::Quotas(page) => page.quotas.iter().filter_map(|quota| quota.bytes).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn quota(bytes: u64) -> ClientRequest {
+    ClientRequest::SetQuota(SetQuotaRequest { user: UserName::new("ann").unwrap(), bytes: Some(bytes), files: None })
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::{
         CONFLICTS_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE,
         REMOVED_TABLE, StoredRow,
     },
-    catalog::namespace::{self, Namespace, ROOT, change::NamespaceChange},
+    catalog::namespace::{self, Namespace, ROOT, change::NamespaceChange, file_key},
     fleet::nodes::NodeKey,
     log::{
         journal_lineage,
@@ -159,7 +159,9 @@ impl Master {
         self.replicas.sweeps.push_back(Sweep::All(0));
         let node = self.fleet.nodes.get(key).id.clone();
         tracing::info!(%node, ?mark, folders = self.log.rebuild.folders, "folders and policies were restored");
-        if replaces || self.log.rebuild.restored_mirror.is_none() {
+        if is_blank(&mark, &stored) {
+            self.log.rebuild.has_blank_mirror = true;
+        } else if replaces || self.log.rebuild.restored_mirror.is_none() {
             self.log.rebuild.restored_mirror = Some((node, mark));
             changes.extend(self.note_not_in_mirror(&said));
         }
@@ -412,4 +414,13 @@ impl Master {
         }
         entries
     }
+}
+
+/// Whether a copy tells of nothing but nodes and the root. A journal that was lost before any node with data joined it gave such
+/// copies away. The names of the journal before it are still to come, and the copy does not stand for them.
+fn is_blank(mark: &MirrorPosition, stored: &[StoredRow]) -> bool {
+    let is_of_nodes = |row: &StoredRow| matches!(row.table, MEMBERS_TABLE | NODES_TABLE);
+    let is_root = |row: &StoredRow| row.table == NAMES_TABLE && row.key == file_key(ROOT);
+    let is_of_its_line = |row: &StoredRow| journal_lineage::is_row_of(row, mark.journal);
+    stored.iter().all(|row| is_of_nodes(row) || is_root(row) || is_of_its_line(row))
 }

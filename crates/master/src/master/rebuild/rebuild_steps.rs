@@ -16,6 +16,7 @@ use store::RowChange;
 use crate::{
     Master,
     actions::MEMBERS_TABLE,
+    catalog::namespace::ROOT,
     fleet::nodes::NodeKey,
     log::{
         journal_writes::Effect,
@@ -231,7 +232,10 @@ impl Master {
     pub(crate) fn finish_rebuild_if_complete(&mut self, now: Now) {
         // A stale journal names its nodes itself, if any had reported by the time of its state.
         let names_nodes = self.log.rebuild.fork.is_some() && !self.log.rebuild.members.is_empty();
-        let knows_nodes = self.log.rebuild.restored_mirror.is_some() || names_nodes;
+        // A copy that tells of nodes alone is believed if there are files beside it. A node without any may have come
+        // first, with a copy of a journal that was lost before others joined it.
+        let is_beside_files = self.log.rebuild.has_blank_mirror && !self.catalog.names().children(ROOT).is_empty();
+        let knows_nodes = self.log.rebuild.restored_mirror.is_some() || names_nodes || is_beside_files;
         let knows_all = knows_nodes && self.log.rebuild.absent.is_empty();
         if self.log.rebuild.is_running()
             && knows_all
@@ -251,6 +255,7 @@ impl Master {
         self.set_rebuild_state(RebuildState::Settled);
         self.log.rebuild.runs_since_start = false;
         self.log.rebuild.mirror_read = None;
+        self.log.rebuild.has_blank_mirror = false;
         self.log.rebuild.version_floor = self.catalog.names().last_version();
         self.log.rebuild.retired.clear();
         self.log.rebuild.renamed.clear();
