@@ -69,8 +69,8 @@ pub(crate) struct Rebuild {
     pub(crate) last_inventory: Duration,
     /// The copy that was taken.
     pub(crate) restored_mirror: Option<(NodeId, MirrorPosition)>,
-    /// A copy was taken that tells of nothing but nodes. Not saved: after a restart the rebuild waits longer.
-    pub(crate) has_blank_mirror: bool,
+    /// What copies told that were taken and tell of nothing but nodes: for each node, which copy told of it.
+    pub(crate) nodes_told: BTreeMap<NodeId, MirrorPosition>,
     /// Files that only another copy, or a sidecar, pins: the copy that was taken does not mention them.
     pub(crate) not_in_mirror: BTreeSet<SliceId>,
     /// Slices that the journal had archived already when it proved to be stale, or was restored.
@@ -151,7 +151,7 @@ impl Rebuild {
             disks_seen: BTreeMap::new(),
             last_inventory: now.monotonic,
             restored_mirror: state.restored_mirror,
-            has_blank_mirror: false,
+            nodes_told: read.nodes_told,
             not_in_mirror: read.not_in_mirror,
             was_archived: read.was_archived,
             overtaken: read.overtaken,

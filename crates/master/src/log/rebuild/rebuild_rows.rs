@@ -38,6 +38,7 @@ pub(super) struct RebuildRows {
     pub(super) not_in_mirror: BTreeSet<SliceId>,
     pub(super) was_archived: BTreeSet<SliceId>,
     pub(super) overtaken: BTreeSet<SliceId>,
+    pub(super) nodes_told: BTreeMap<NodeId, MirrorPosition>,
     pub(super) fork: Option<Fork>,
     pub(super) forks: Vec<Fork>,
     pub(super) incarnations: Vec<Incarnation>,
@@ -78,6 +79,7 @@ impl RebuildRows {
             _ if row.key == STATE_KEY => self.state = Some(value_of(row)?),
             _ if row.key == SEQUENCE_KEY => self.sequence = value_of(row)?,
             _ if row.key == FORK_KEY => self.fork = Some(value_of(row)?),
+            _ if row.key == NODES_TOLD_KEY => self.nodes_told = value_of(row)?,
             _ if row.key == FORKS_KEY => self.forks = value_of(row)?,
             _ if row.key == INCARNATIONS_KEY => self.incarnations = value_of(row)?,
             Some((&CHANGED_ROW, touched)) => {
@@ -347,6 +349,14 @@ pub(crate) fn remove_fork_row() -> RowChange {
     RowChange::Remove { table: JOURNAL_TABLE, key: FORK_KEY.to_vec() }
 }
 
+/// The row that records which nodes were told of by copies that tell of nothing else; none if there are no such nodes.
+pub(crate) fn nodes_told_row(told: &BTreeMap<NodeId, MirrorPosition>) -> RowChange {
+    match told.is_empty() {
+        true => remove_journal_row(NODES_TOLD_KEY.to_vec()),
+        false => set(JOURNAL_TABLE, NODES_TOLD_KEY.to_vec(), told),
+    }
+}
+
 /// The row that records in which later lives the lines may have forked; none if there are no such lives.
 pub(crate) fn forks_row(forks: &Vec<Fork>) -> RowChange {
     match forks.is_empty() {
@@ -411,6 +421,8 @@ const OVERTAKEN: u8 = 0x0b;
 /// The row that records where the lives began that have not heard all nodes.
 const INCARNATIONS_KEY: &[u8] = b"lives";
 /// The row that records in which lives the line may have forked, after the first of them.
+const NODES_TOLD_KEY: &[u8] = b"nodes told";
+
 const FORKS_KEY: &[u8] = b"forks";
 /// The row that records which journal this one was, before nodes showed that it was stale.
 const FORK_KEY: &[u8] = b"fork";

@@ -145,7 +145,7 @@ impl Master {
             Ok((new, _)) if !tree.is_empty() && !replaces => changes.extend(self.merge_mirror(now, &new, &stored)),
             Ok((new, _)) if !tree.is_empty() => {
                 said.extend(new.all_slices());
-                let (rows, freed) = self.restore_tables(now, &stored);
+                let (rows, freed) = self.restore_tables(now, &mark, &stored);
                 changes.extend(rows);
                 gone.extend(freed);
                 changes.extend(self.replace_names(now, key, new, tree));
@@ -160,7 +160,7 @@ impl Master {
         let node = self.fleet.nodes.get(key).id.clone();
         tracing::info!(%node, ?mark, folders = self.log.rebuild.folders, "folders and policies were restored");
         if is_blank(&mark, &stored) {
-            self.log.rebuild.has_blank_mirror = true;
+            changes.extend(self.note_nodes_told(&mark, &stored));
         } else if replaces || self.log.rebuild.restored_mirror.is_none() {
             self.log.rebuild.restored_mirror = Some((node, mark));
             changes.extend(self.note_not_in_mirror(&said));
@@ -249,11 +249,18 @@ impl Master {
 
     /// Takes the copy's rows of tables owned by other modules, and drops the present ones: entry ids meant something
     /// else in the names so far. Nodes are an exception, since those that have joined are present.
-    fn restore_tables(&mut self, now: Now, stored: &[StoredRow]) -> (Vec<RowChange>, Vec<SliceId>) {
+    fn restore_tables(
+        &mut self,
+        now: Now,
+        mark: &MirrorPosition,
+        stored: &[StoredRow],
+    ) -> (Vec<RowChange>, Vec<SliceId>) {
         let NamespaceChange { rows: mut changes, freed, .. } = self.catalog.clear_tables();
         for row in stored {
             if row.table == NODES_TABLE {
-                changes.extend(self.fleet.nodes.restore_row(now, row));
+                if !self.is_told_of(mark, stored, row) {
+                    changes.extend(self.fleet.nodes.restore_row(now, row));
+                }
                 continue;
             }
             match self.catalog.load_row(row) {
@@ -267,6 +274,24 @@ impl Master {
             }
         }
         (changes, freed)
+    }
+
+    /// Keeps in mind what a copy says of nodes that says nothing else: it does not stand for the names.
+    fn note_nodes_told(&mut self, mark: &MirrorPosition, stored: &[StoredRow]) -> Option<RowChange> {
+        if !self.log.rebuild.is_running() {
+            return None;
+        }
+        let of_nodes = stored.iter().filter(|row| matches!(row.table, MEMBERS_TABLE | NODES_TABLE));
+        let untold = of_nodes.filter(|row| !self.is_told_of(mark, stored, row));
+        let nodes: Vec<_> = untold.filter_map(|row| rebuild_rows::parse_member(&row.key)).collect();
+        self.log.rebuild.nodes_told.extend(nodes.into_iter().map(|id| (id, *mark)));
+        Some(rebuild_rows::nodes_told_row(&self.log.rebuild.nodes_told))
+    }
+
+    /// Whether another copy, which tells of nodes alone, told of this row's node, and this copy knows nothing of that.
+    fn is_told_of(&self, mark: &MirrorPosition, stored: &[StoredRow], row: &StoredRow) -> bool {
+        let told = rebuild_rows::parse_member(&row.key).and_then(|id| self.log.rebuild.nodes_told.get(&id));
+        told.is_some_and(|told| !journal_lineage::mirror_contains(mark, stored, told.journal, Some(told.sequence)))
     }
 
     /// Replaces the names by the copy's, which `tree` holds, and names the files found so far in them.

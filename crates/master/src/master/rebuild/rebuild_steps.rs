@@ -234,7 +234,7 @@ impl Master {
         let names_nodes = self.log.rebuild.fork.is_some() && !self.log.rebuild.members.is_empty();
         // A copy that tells of nodes alone is believed if there are files beside it. A node without any may have come
         // first, with a copy of a journal that was lost before others joined it.
-        let is_beside_files = self.log.rebuild.has_blank_mirror && !self.catalog.names().children(ROOT).is_empty();
+        let is_beside_files = !self.log.rebuild.nodes_told.is_empty() && !self.catalog.names().children(ROOT).is_empty();
         let knows_nodes = self.log.rebuild.restored_mirror.is_some() || names_nodes || is_beside_files;
         let knows_all = knows_nodes && self.log.rebuild.absent.is_empty();
         if self.log.rebuild.is_running()
@@ -246,6 +246,12 @@ impl Master {
         }
     }
 
+    /// Nothing is taken any more from copies that may know less of nodes.
+    pub(super) fn forget_nodes_told(&mut self) -> Option<RowChange> {
+        let was_told = !std::mem::take(&mut self.log.rebuild.nodes_told).is_empty();
+        was_told.then(|| rebuild_rows::nodes_told_row(&self.log.rebuild.nodes_told))
+    }
+
     /// Ends a rebuild: names may be changed again, and the nodes' disks are brought into agreement with them.
     pub(crate) fn finish_rebuild(&mut self, now: Now) {
         let mut changes = self.remove_empty_made_folders();
@@ -255,7 +261,7 @@ impl Master {
         self.set_rebuild_state(RebuildState::Settled);
         self.log.rebuild.runs_since_start = false;
         self.log.rebuild.mirror_read = None;
-        self.log.rebuild.has_blank_mirror = false;
+        changes.extend(self.forget_nodes_told());
         self.log.rebuild.version_floor = self.catalog.names().last_version();
         self.log.rebuild.retired.clear();
         self.log.rebuild.renamed.clear();

@@ -122,6 +122,7 @@ impl Master {
         tracing::error!(%node, journal = %old, "the journal is older than what nodes know; the names are put together anew");
         let mut changes = local_changes::clear_rows(&self.log.rebuild.local_changes);
         changes.extend(self.forget_forks());
+        changes.extend(self.forget_nodes_told());
         let last = self.log.mirror.sequence();
         let life = self.log.lineage.first_change().map(|first| (first, last));
         // With too many changes, nobody knows which were this life's: then nothing of the journal is replaced.

@@ -381,21 +381,27 @@ fn membership(bench: &mut Bench, id: &str) -> Option<Membership> {
 
 #[test]
 fn an_older_copy_of_a_line_that_parted_makes_no_node_leave_again() {
-    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
-    drain(&mut bench, "n3", false);
-    bench.advance(seconds(10));
-    let backup = bench.rows.clone();
-    bench.crash("n2");
-    bench.mkdir("ann", "/a");
-    bench.advance(seconds(3));
-    bench.bring_back(&backup);
-    bench.come(&["n2"]);
-    drain(&mut bench, "n3", true);
-    bench.advance(seconds(3));
-    bench.lose_journal(0);
-    bench.come(&["n2", "n1", "n3"]);
-    bench.advance(seconds(100));
-    assert_eq!(membership(&mut bench, "n3"), Some(Membership::Active));
+    for restarts in [false, true] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+        drain(&mut bench, "n3", false);
+        bench.advance(seconds(10));
+        let backup = bench.rows.clone();
+        bench.crash("n2");
+        bench.mkdir("ann", "/a");
+        bench.advance(seconds(3));
+        bench.bring_back(&backup);
+        bench.come(&["n2"]);
+        drain(&mut bench, "n3", true);
+        bench.advance(seconds(3));
+        bench.lose_journal(0);
+        bench.come(&["n2"]);
+        if restarts {
+            bench.restart_master();
+        }
+        bench.come(&["n1", "n2", "n3"]);
+        bench.advance(seconds(100));
+        assert_eq!(membership(&mut bench, "n3"), Some(Membership::Active), "{restarts}");
+    }
 }
 
 // Promise 17.
