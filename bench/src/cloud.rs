@@ -49,6 +49,25 @@ impl Cloud {
         succeeded(&arguments, self.run(&arguments)?)
     }
 
+    /// Joins the files of a folder in one local file.
+    pub(crate) fn join(&self, path: &str, file: &Path) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", file.display());
+        let mut joined = fs::File::create(file).map_err(failed)?;
+        let part = file.with_extension("part");
+        for path in self.sector(&["find", path])?.lines() {
+            self.sector(&["get", "-q", "-f", path, &part.to_string_lossy()])?;
+            std::io::copy(&mut fs::File::open(&part).map_err(failed)?, &mut joined).map_err(failed)?;
+            fs::remove_file(&part).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// What the program says of itself.
+    pub(crate) fn version(&self) -> String {
+        let said = self.sector(&["--version"]).unwrap_or_default();
+        said.split_whitespace().nth(1).unwrap_or("of unknown version").to_owned()
+    }
+
     /// Runs a command of `sector` with this as its standard input.
     pub(crate) fn sector_with_input(&self, arguments: &[&str], input: &str) -> Result<(), String> {
         let mut command = Command::new(&self.program);

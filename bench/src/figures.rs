@@ -27,8 +27,7 @@ pub(crate) fn print_pair(ours: (&str, &[f64]), reference: (&str, &[f64]), amount
     for (name, seconds) in [ours, reference] {
         print_rate(name, seconds, amount, unit);
     }
-    let ratios: Vec<_> = ours.1.iter().zip(reference.1).map(|(ours, reference)| ours / reference).collect();
-    let (least, middle, most) = spread(&ratios);
+    let (least, middle, most) = spread(&ratios(ours.1, reference.1));
     println!(
         "  time ratio, pair by pair           {middle:6.2}   ({least:.2}-{most:.2})  speed {:.0} %",
         100.0 / middle
@@ -39,6 +38,11 @@ pub(crate) fn print_pair(ours: (&str, &[f64]), reference: (&str, &[f64]), amount
 pub(crate) fn print_rate(name: &str, seconds: &[f64], amount: f64, unit: &str) {
     let (least, middle, most) = spread(seconds);
     println!("  {name:34} {middle:6.2} s ({least:.2}-{most:.2})  {:7.0} {unit}", amount / middle);
+}
+
+/// The ratio of each pair.
+pub(crate) fn ratios(above: &[f64], below: &[f64]) -> Vec<f64> {
+    above.iter().zip(below).map(|(above, below)| above / below).collect()
 }
 
 /// Least, median, most.

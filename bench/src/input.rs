@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     path::Path,
     process::Command,
 };
@@ -11,6 +11,15 @@ use std::{
 pub(crate) fn shell(line: &str) -> Result<(), String> {
     let status = Command::new("sh").args(["-c", line]).status().map_err(|error| error.to_string())?;
     if status.success() { Ok(()) } else { Err(format!("`{line}` failed")) }
+}
+
+/// Removes a file or a folder, if it is there.
+pub(crate) fn remove(path: &Path) -> Result<(), String> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("{}: {error}", path.display())),
+        _ => Ok(()),
+    }
 }
 
 /// Reads a file of holes until no memory lies free. What is written afterwards takes the place of pages that nobody

@@ -3,6 +3,7 @@
 //! `docs/performance.md`.
 
 mod cloud;
+mod compare;
 mod figures;
 mod files;
 mod healing;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 use cloud::Cloud;
+use compare::Compare;
 
 /// Side-by-side measurements of Sector/Sphere.
 #[derive(Parser)]
@@ -27,14 +29,14 @@ struct Arguments {
     #[arg(long, default_value = "target/bench")]
     folder: PathBuf,
     /// Rounds; medians are printed.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, global = true)]
     rounds: usize,
     /// Millions of bytes to put, get and sort.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, global = true)]
     megabytes: u64,
     /// Fill the system's memory with cached pages before each sort, as it is on a machine that has been at work for a
     /// while
-    #[arg(long)]
+    #[arg(long, global = true)]
     fill_cache: bool,
     #[command(subcommand)]
     what: Option<What>,
@@ -74,6 +76,8 @@ enum What {
     Messages(Messages),
     /// get, put and login with and without thousands of strangers at the doors
     Strangers,
+    /// Ours beside other systems on the same data, into a page of `docs/performance/`
+    Compare(Compare),
     /// Only the reference sort: `sort --folder DIR` sorts DIR/input to DIR/sorted
     Sort,
 }
@@ -82,6 +86,9 @@ fn main() -> Result<(), String> {
     let arguments = Arguments::parse();
     if let Some(What::Messages(messages)) = &arguments.what {
         return messages::messages(messages, arguments.rounds);
+    }
+    if let Some(What::Compare(compare)) = &arguments.what {
+        return compare.run(arguments.megabytes, arguments.rounds, arguments.fill_cache);
     }
     if let Some(What::Schedule(wanted)) = &arguments.what {
         println!("{}", figures::machine());

@@ -1,15 +1,12 @@
 //! MalStone (paper of the Open Cloud Testbed, 5 and 6) beside a tuned pass over the same records in one file. It never
 //! takes a time without comparing the answers.
 
-use std::{
-    fs::{self, File},
-    path::Path,
-};
+use std::{fs, path::Path};
 
 use crate::{
     cloud::Cloud,
     figures::{print_pair, timed},
-    input::{fill_cache, shell},
+    input::fill_cache,
     ratios,
 };
 
@@ -26,13 +23,7 @@ pub(crate) fn malstone(
         cloud.sector(&["oct", "malgen", "--records", &records.to_string(), "/log"]).map(|text| print!("{text}"))
     })?;
     let input = folder.join("log");
-    let text = input.to_string_lossy().into_owned();
-    File::create(&input).map_err(|error| format!("{text}: {error}"))?;
-    for path in cloud.sector(&["find", "/log"])?.lines() {
-        let part = folder.join("part").to_string_lossy().into_owned();
-        cloud.sector(&["get", "-q", "-f", path, &part])?;
-        shell(&format!("cat {part} >> {text} && rm {part}"))?;
-    }
+    cloud.join("/log", &input)?;
     println!("malstone of {records} records, {rounds} rounds, answers compared; made in {generation:.2} s");
     for (variant, by_week) in [("a", false), ("b", true)] {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -51,7 +42,7 @@ pub(crate) fn malstone(
                 ours.push(own()?);
                 theirs.push(pass()?);
             }
-            compare(cloud, &output, &reference)?;
+            check(cloud, &output, &reference)?;
             cloud.sector(&["rm", "-r", "--now", &output])?;
         }
         let name = format!("malstone {variant} over 4 nodes");
@@ -62,16 +53,21 @@ pub(crate) fn malstone(
 }
 
 /// Fails unless the slices of an output, one after the other without their heads, are the reference.
-fn compare(cloud: &Cloud, output: &str, reference: &Path) -> Result<(), String> {
+pub(crate) fn check(cloud: &Cloud, output: &str, reference: &Path) -> Result<(), String> {
     let mut found = String::new();
     for path in cloud.sector(&["find", output])?.lines() {
         let slice = cloud.sector(&["cat", path])?;
         found.push_str(slice.split_once('\n').map_or("", |(_, lines)| lines));
     }
     let expected = fs::read_to_string(reference).map_err(|error| error.to_string())?;
+    same_lines(output, &found, &expected)
+}
+
+/// Fails with the first line of `name` that differs.
+pub(crate) fn same_lines(name: &str, found: &str, expected: &str) -> Result<(), String> {
     match found.lines().zip(expected.lines()).find(|(found, expected)| found != expected) {
-        Some((found, expected)) => Err(format!("{output} has `{found}` instead of `{expected}`")),
+        Some((found, expected)) => Err(format!("{name} has `{found}` instead of `{expected}`")),
         None if found.len() == expected.len() => Ok(()),
-        None => Err(format!("{output} has {} bytes of lines instead of {}", found.len(), expected.len())),
+        None => Err(format!("{name} has {} bytes of lines instead of {}", found.len(), expected.len())),
     }
 }

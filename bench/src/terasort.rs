@@ -1,14 +1,11 @@
 //! Terasort (Sector/Sphere paper, 4.2) beside a sort of the same bytes in one file.
 
-use std::{
-    fs::{self, File},
-    path::Path,
-};
+use std::{fs, path::Path};
 
 use crate::{
     cloud::Cloud,
     figures::{print_pair, timed},
-    input::{fill_cache, shell},
+    input::fill_cache,
     sort,
 };
 
@@ -20,17 +17,8 @@ pub(crate) fn terasort(
     rounds: usize,
     fills_cache: bool,
 ) -> Result<(), String> {
-    let records = (megabytes * 10_000).to_string();
-    cloud.sector(&["oct", "terasort", "gen", "--records", &records, "/gen"])?;
     let input = folder.join("input");
-    let text = input.to_string_lossy().into_owned();
-    let file = File::create(&input).map_err(|error| format!("{text}: {error}"))?;
-    drop(file);
-    for path in cloud.sector(&["find", "/gen"])?.lines() {
-        let part = folder.join("part").to_string_lossy().into_owned();
-        cloud.sector(&["get", "-q", "-f", path, &part])?;
-        shell(&format!("cat {part} >> {text} && rm {part}"))?;
-    }
+    generate(cloud, megabytes, "/gen", &input)?;
     let expected = cloud.sector(&["oct", "terasort", "validate", "--json", "/gen"])?;
     let prepare = || if fills_cache { fill_cache(folder) } else { Ok(()) };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -50,4 +38,10 @@ pub(crate) fn terasort(
     println!("terasort of {megabytes} MB, {rounds} rounds, output validated");
     print_pair(("terasort over 4 nodes", &ours), ("two-thread radix sort", &theirs), megabytes as f64, "MB/s");
     cloud.sector(&["rm", "-r", "--now", "/gen"]).map(drop)
+}
+
+/// Makes records in the cloud, and joins them in one local file.
+pub(crate) fn generate(cloud: &Cloud, megabytes: u64, path: &str, file: &Path) -> Result<(), String> {
+    cloud.sector(&["oct", "terasort", "gen", "--records", &(megabytes * 10_000).to_string(), path])?;
+    cloud.join(path, file)
 }

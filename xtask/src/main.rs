@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         "reference" => test::write_references(),
         "package" => package::run(),
         "bench" => test::bench(rest),
+        "compare" => test::bench(&[&["compare".to_owned()], rest].concat()),
         _ => Err(HELP.into()),
     };
     match result {
@@ -66,4 +67,6 @@ const HELP: &str = "use one of:
   cargo xtask clippy | fmt    lints | format
   cargo xtask reference       write the generated pages of docs/ anew
   cargo xtask package         the Debian package and the wheel, in target/package and target/wheels
-  cargo xtask bench [WHAT]    side-by-side measurements (docs/performance.md); `memory [FILES]`: what names cost";
+  cargo xtask bench [WHAT]    side-by-side measurements (docs/performance.md); `memory [FILES]`: what names cost
+  cargo xtask compare terasort|malstone|storage|messages|transfer [--only PEER,…] [--megabytes N] [--rounds N]
+                              ours beside other systems, which it installs below target/compare";

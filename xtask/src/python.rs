@@ -16,8 +16,8 @@ pub(crate) fn run() -> Result<(), String> {
     install.arg("--find-links").arg(wheels()).arg("sector-sphere");
     shell::run(install)?;
 
-    shell::run(module("ruff check crates/python tests/python examples/python"))?;
-    shell::run(module("ruff format --check crates/python tests/python examples/python"))?;
+    shell::run(module("ruff check crates/python tests/python examples/python bench/peers"))?;
+    shell::run(module("ruff format --check crates/python tests/python examples/python bench/peers"))?;
     shell::run(module("mypy"))?;
     let mut tests = module("pytest --quiet");
     // The tests use the installed package.

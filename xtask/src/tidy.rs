@@ -32,6 +32,7 @@ const TEST_FILES: &[(&str, &str)] =
 /// Files that may sleep, each with the reason why there is nothing to wait for.
 const SLEEPING_FILES: &[(&str, &str)] = &[
     ("bench/src/healing.rs", "watches another process from outside"),
+    ("bench/src/compare/service.rs", "watches another process from outside"),
     ("bench/src/strangers.rs", "measures once the first ten seconds of strangers are over"),
 ];
 
