@@ -1,6 +1,6 @@
-//! Peers, as package registries give them, in a folder of their own: Python packages by a lock with hashes, Hadoop's
-//! jars by Maven, Debian's packages unpacked, a Go module built. Nothing is installed on the machine. Each client
-//! checks what it fetches by its registry's hashes. A step that fails says why.
+//! Peers, as package registries give them, in a folder of their own. There are Python packages by a lock with hashes,
+//! Hadoop's jars by Maven, Debian's packages unpacked, and a Go module built. Nothing is installed on the machine. Each
+//! client checks what it fetches by its registry's hashes. A step that fails says why.
 
 use std::{
     env,

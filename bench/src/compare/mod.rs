@@ -1,6 +1,6 @@
-//! Side by side with other systems: `cargo xtask compare WHAT` runs ours and those peers that package registries give, on
-//! the same data in one run, checks every answer, and writes a page of `docs/performance/`. A peer that cannot be had, or
-//! that fails, is named with the reason.
+//! Side by side with other systems: `cargo xtask compare WHAT` runs ours and those peers that package registries give.
+//! All have the same data in one run, and every answer is checked. It writes a page of `docs/performance/`. A peer that
+//! cannot be had, or that fails, is named with the reason.
 
 mod engines;
 mod hadoop;

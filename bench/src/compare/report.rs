@@ -1,5 +1,5 @@
-//! What a comparison has found, as a page of `docs/performance/`: machine, load, versions, medians with least and most,
-//! ratios pair by pair, who is missing and why, and what each peer does not do.
+//! What a comparison has found, as a page of `docs/performance/`. It has machine, load, versions, medians with least and
+//! most, and ratios pair by pair. It says who is missing and why, and what each peer does not do.
 
 use std::{fmt::Write, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! A peer's server for the length of a measurement: started in a process group of its own, awaited at its port, and
+//! A peer's server for the length of a measurement. It is started in a process group of its own, awaited at its port, and
 //! ended with all its children.
 
 use std::{

@@ -1,5 +1,5 @@
-//! Whether a sorted output is right, as `valsort` tells: count, order over the borders of files too, and a sum over the
-//! records that a sort must not change. It trusts no system's own check, ours included.
+//! Whether a sorted output is right, as `valsort` tells. It looks at count, order over the borders of files too, and a sum
+//! over the records that a sort must not change. It trusts no system's own check, ours included.
 
 use std::{
     fs::{self, File},

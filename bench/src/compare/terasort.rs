@@ -42,7 +42,7 @@ pub(crate) fn compare(plan: &Plan, tools: &Tools) -> Result<Report, String> {
     entrants.contenders.push(Contender { name: OURS, work: Box::new(ours), check: Box::new(ours_checked) });
     entrants.peers.push(Peer { name: OURS, version: cloud.version(), note: OUR_NOTE });
     let yardstick = Peer { name: "two-thread radix sort", version: "of `bench/src/sort.rs`".into(), note: SORT_NOTE };
-    entrants.add(yardstick, |input, output| sort::sort_file(input, output));
+    entrants.add(yardstick, sort::sort_file);
 
     match &engines {
         Ok(engines) => entrants.add_engines(engines, tools),
