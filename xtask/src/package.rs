@@ -78,6 +78,7 @@ fn debian() -> Result<PathBuf, String> {
     for name in PROGRAMS {
         copy(&program(name), &tree.join("usr/bin").join(name), 0o755)?;
     }
+    copy(&program(JOB_LIBRARY), &tree.join("usr/lib/sector").join(JOB_LIBRARY), 0o644)?;
     for role in ROLES {
         let unit = format!("sector-{role}.service");
         copy(&packaging.join("systemd").join(&unit), &tree.join("usr/lib/systemd/system").join(&unit), 0o644)?;
@@ -239,7 +240,9 @@ fn folder() -> PathBuf {
 /// The roles that have a service.
 const ROLES: [&str; 4] = ["security", "master", "node", "gateway"];
 /// The programs of the package.
-const PROGRAMS: &[&str] = &["sector", "sector-oct"];
+const PROGRAMS: &[&str] = &["sector", "sector-oct", "sector-images"];
+/// The library that `sector images` sends to nodes.
+const JOB_LIBRARY: &str = "libastroportal.so";
 /// Its other files, and where they go.
 const FILES: &[(&str, &str)] = &[
     ("packaging/default", "etc/default/sector"),

@@ -59,7 +59,7 @@ pub(crate) fn clippy() -> Result<(), String> {
 /// Writes the pages that are generated from the code.
 pub(crate) fn write_references() -> Result<(), String> {
     let mut command = cargo();
-    let packages = ["sector-daemon", "sector-gateway", "sector", "sector-oct"]
+    let packages = ["sector-daemon", "sector-gateway", "sector", "sector-oct", "sector-astroportal"]
         .into_iter()
         .flat_map(|package| ["--package", package]);
     command.args(["test", "--quiet"]).args(packages).arg("reference").env("UPDATE_REFERENCE", "1");
@@ -139,8 +139,8 @@ fn docs() -> Result<(), String> {
 /// Builds `sector`, the programs that its commands find beside it, and the simulation. In one go: by itself, each would
 /// be built with fewer features of its dependencies, and so twice.
 pub(crate) fn build_release() -> Result<(), String> {
-    let packages = ["--package", "sector", "--package", "sector-oct", "--package", "sector-sim"];
-    shell::cargo(&[&["build", "--release", "--locked"], &packages[..]].concat())?;
+    let packages = ["sector", "sector-oct", "sector-astroportal", "sector-sim"].map(|package| ["--package", package]);
+    shell::cargo(&[&["build", "--release", "--locked"][..], &packages.concat()].concat())?;
     let bytes = fs::metadata(binary()).map_err(|error| format!("{}: {error}", binary().display()))?.len();
     println!("  sector has {:.1} MB", bytes as f64 / 1e6);
     if bytes > BINARY_BYTES_MAX {

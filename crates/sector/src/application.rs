@@ -130,13 +130,22 @@ struct Application {
 
 /// What `sector --help` says of further programs.
 pub(crate) const FURTHER_HELP: &str = "Further commands are programs named sector-NAME, beside this one or on PATH:\n  \
+    images       An index of sky images, and cutouts of them, one or many\n  \
     oct          Terasort, MalStone, measurements, and sites with wide-area links on one machine";
 
-const APPLICATIONS: &[Application] = &[Application {
-    name: "oct",
-    commands: &["terasort", "malgen", "malstone", "bench", "testbed"],
-    install: "cargo install --locked --path crates/oct",
-}];
+const APPLICATIONS: &[Application] = &[
+    Application {
+        name: "oct",
+        commands: &["terasort", "malgen", "malstone", "bench", "testbed"],
+        install: "cargo install --locked --path crates/oct",
+    },
+    Application {
+        name: "images",
+        commands: &["cutout", "cutouts"],
+        // Its library comes along, which `cargo install` would leave behind.
+        install: "cargo build --release --package sector-astroportal",
+    },
+];
 /// Tells such a program where `sector` is.
 const OWN_PROGRAM: &str = "SECTOR";
 

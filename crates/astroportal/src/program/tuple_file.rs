@@ -1,0 +1,203 @@
+//! A table of tuples as people give it: CSV with a heading, or the paper's five columns without one. A row that makes no
+//! sense is an outcome of its own, and never the end of the others.
+
+use std::{collections::BTreeSet, io::Read};
+
+use astroportal::tuples::{ManifestRow, Tuple};
+use csv::{ReaderBuilder, StringRecord, Trim};
+use fits::{Extension, Section, Selection, sky::SkyPosition};
+use terminal::Failure;
+
+/// The tuples of a table, and those that make no sense.
+#[derive(Debug, Default)]
+pub(crate) struct TupleFile {
+    pub(crate) tuples: Vec<Tuple>,
+    pub(crate) refused: Vec<ManifestRow>,
+}
+
+impl TupleFile {
+    /// Reads CSV.
+    pub(crate) fn read(bytes: impl Read) -> Result<Self, Failure> {
+        let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).trim(Trim::All).from_reader(bytes);
+        let mut records = reader.records().peekable();
+        let first = match records.peek() {
+            None => return Err(Failure::usage("the table is empty")),
+            Some(Ok(first)) => first.clone(),
+            Some(Err(error)) => return Err(Failure::usage(format!("the table is no CSV: {error}"))),
+        };
+        let columns = match Columns::of(&first)? {
+            Some(columns) => {
+                records.next();
+                columns
+            }
+            None => Columns::of_the_paper(),
+        };
+        let mut read = Self::default();
+        let mut names = BTreeSet::new();
+        for (number, record) in (1..).zip(records) {
+            if number > TUPLES_MAX {
+                return Err(Failure::usage(format!("the table has more than {TUPLES_MAX} rows: split it")));
+            }
+            match record.map_err(|error| error.to_string()).and_then(|record| columns.tuple(number, &record)) {
+                Ok(mut tuple) => {
+                    if !names.insert(tuple.name.clone()) {
+                        tuple.name = format!("{number}-{}", tuple.name);
+                        names.insert(tuple.name.clone());
+                    }
+                    read.tuples.push(tuple);
+                }
+                Err(why) => read.refused.push(bad_row(number, &why)),
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// Which column has what, by its place.
+#[derive(Debug, Default)]
+struct Columns {
+    path: usize,
+    name: Option<usize>,
+    ext: Option<usize>,
+    part: PartColumns,
+}
+
+#[derive(Debug, Default)]
+enum PartColumns {
+    #[default]
+    None,
+    Section(usize),
+    Region(usize),
+    /// x, y, height, width.
+    Pixels([usize; 4]),
+    /// Right ascension, declination, and the sides in arc minutes.
+    Around([usize; 4]),
+}
+
+impl Columns {
+    /// The columns of a heading; `None` if the record is none.
+    fn of(heading: &StringRecord) -> Result<Option<Self>, Failure> {
+        let at =
+            |names: &[&str]| heading.iter().position(|cell| names.iter().any(|name| cell.eq_ignore_ascii_case(name)));
+        let Some(path) = at(&["path", "file"]) else { return Ok(None) };
+        let all = |names: [&[&str]; 4]| {
+            let found: Vec<_> = names.iter().filter_map(|names| at(names)).collect();
+            <[usize; 4]>::try_from(found).ok()
+        };
+        let around = || match at(&["size"]) {
+            Some(size) => Some([at(&["ra"])?, at(&["dec"])?, size, size]),
+            None => all([&["ra"], &["dec"], &["width"], &["height"]]),
+        };
+        let part = if let Some(section) = at(&["section"]) {
+            PartColumns::Section(section)
+        } else if let Some(region) = at(&["region"]) {
+            PartColumns::Region(region)
+        } else if let Some(columns) = all([&["x"], &["y"], &["height"], &["width"]]) {
+            PartColumns::Pixels(columns)
+        } else if let Some(columns) = around() {
+            PartColumns::Around(columns)
+        } else {
+            let message = "the heading says no part of an image: it needs x,y,height,width, or ra,dec,size, or section, or region";
+            return Err(Failure::usage(message));
+        };
+        Ok(Some(Self { path, name: at(&["name"]), ext: at(&["ext"]), part }))
+    }
+
+    /// The paper's tuple: path, x, y, height, width.
+    fn of_the_paper() -> Self {
+        Self { path: 0, name: None, ext: None, part: PartColumns::Pixels([1, 2, 3, 4]) }
+    }
+
+    fn tuple(&self, number: u64, record: &StringRecord) -> Result<Tuple, String> {
+        let cell = |at: usize| record.get(at).ok_or_else(|| format!("the row has no column {}", at + 1));
+        let real = |at: usize| {
+            let text = cell(at)?;
+            text.parse::<f64>().ok().filter(|number| number.is_finite()).ok_or_else(|| format!("`{text}` is no number"))
+        };
+        let whole = |at: usize| {
+            let text = cell(at)?;
+            text.parse::<u64>().ok().filter(|number| *number > 0).ok_or_else(|| format!("`{text}` are no pixels"))
+        };
+        let path = protocol::SectorPath::parse(cell(self.path)?).map_err(|error| error.to_string())?;
+        let ext = self.ext.and_then(|at| record.get(at)).filter(|text| !text.is_empty());
+        let extension: Option<Extension> =
+            ext.map(|text| text.parse().map_err(|error: fits::ImageError| error.to_string())).transpose()?;
+        let wrong = |error: fits::ImageError| error.to_string();
+        let selection = match &self.part {
+            PartColumns::Section(at) => {
+                let mut section: Section = cell(*at)?.parse().map_err(wrong)?;
+                section.extension = section.extension.or(extension);
+                Selection::Section(section)
+            }
+            PartColumns::Region(at) => Selection::Region { extension, region: cell(*at)?.parse().map_err(wrong)? },
+            PartColumns::Pixels([x, y, height, width]) => {
+                Selection::Pixels { extension, centre: (real(*x)?, real(*y)?), size: (whole(*width)?, whole(*height)?) }
+            }
+            PartColumns::Around([ra, dec, width, height]) => Selection::Around {
+                extension,
+                position: SkyPosition::new(real(*ra)?, real(*dec)?).map_err(wrong)?,
+                size_arcmin: (real(*width)?, real(*height)?),
+            },
+            PartColumns::None => return Err("the table says no part of an image".into()),
+        };
+        let name = self.name.and_then(|at| record.get(at)).filter(|name| !name.is_empty());
+        let name = name.map_or_else(|| format!("{number:06}.fits"), file_name);
+        Ok(Tuple { number, path: path.to_string(), selection, name })
+    }
+}
+
+/// The name of a file in an archive: no folder, nothing that a shell or another system minds, and `.fits` at its end.
+fn file_name(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
+    let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).take(NAME_CHARS_MAX).collect();
+    let plain = plain.trim_start_matches(['.', '-']);
+    if plain.ends_with(".fits") && plain.len() > 5 { plain.to_owned() } else { format!("{plain}.fits") }
+}
+
+fn bad_row(number: u64, why: &str) -> ManifestRow {
+    let selection = Selection::Section(Section::default());
+    let tuple = Tuple { number, path: String::new(), selection, name: String::new() };
+    ManifestRow::refused(&tuple, "usage", why)
+}
+
+/// Most rows: they are held in memory, some hundred bytes each.
+const TUPLES_MAX: u64 = 2_000_000;
+/// Longest name of a file without its ending.
+const NAME_CHARS_MAX: usize = 80;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(text: &str) -> (Vec<String>, Vec<u64>) {
+        let TupleFile { tuples, refused } = TupleFile::read(text.as_bytes()).unwrap();
+        let texts =
+            tuples.iter().map(|Tuple { number, path, selection, name }| format!("{number} {path} {selection} {name}"));
+        (texts.collect(), refused.iter().map(|outcome| outcome.tuple).collect())
+    }
+
+    #[test]
+    fn the_papers_tuples_need_no_heading() {
+        let (tuples, refused) = read("/sky/a.fits,768,1024,100,50\n/b,1,2,3\n");
+        assert_eq!((tuples, refused), (vec!["1 /sky/a.fits PIXELS 768 1024 50 100 000001.fits".into()], vec![2]));
+    }
+
+    #[test]
+    fn a_heading_says_what_the_columns_are() {
+        let (tuples, _) = read("name,File,ra,dec,size,ext\nm 51,/a,202.5,47.2,2,SCI\n,/b,1,2,3,\n");
+        assert_eq!(tuples, ["1 /a [SCI] AROUND 202.5 47.2 2 2 m_51.fits", "2 /b AROUND 1 2 3 3 000002.fits"]);
+        let (tuples, _) = read("path,section,ext\n/a,\"[1:2,3:4]\",2\n");
+        assert_eq!(tuples, ["1 /a [2][1:2,3:4] 000001.fits"]);
+        let (tuples, refused) = read("path,region\n/a,CIRCLE 1 2 3\n/a,BOX 1\nno path,CIRCLE 1 2 3\n");
+        assert_eq!((tuples.len(), refused), (1, vec![2, 3]));
+        assert!(TupleFile::read(&b"path,what\n/a,1\n"[..]).is_err() && TupleFile::read(&b""[..]).is_err());
+    }
+
+    #[test]
+    fn names_are_plain_and_never_meet() {
+        let (tuples, _) = read("path,section,name\n/a,[1:1],../x\n/a,[1:1],../x\n/a,[1:1],a.fits\n");
+        let names: Vec<_> = tuples.iter().map(|tuple| tuple.rsplit(' ').next().unwrap()).collect();
+        assert_eq!(names, ["_x.fits", "2-_x.fits", "a.fits"]);
+    }
+}
