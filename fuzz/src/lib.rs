@@ -6,6 +6,7 @@
 use std::{io::Cursor, net::SocketAddr, time::Duration};
 
 use data_encoding::BASE32_NOPAD;
+use fits::{Cutout, ImageFile, PixelBox, Provenance, Selection, sky::SkyPosition};
 use master::{JournalLoader, Master, MasterConfig, SignTickets, TABLES};
 use net::{
     NetError,
@@ -39,11 +40,13 @@ use store::{SIDECAR_VERSION, Sidecar};
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 15] = [
     ("acl", acl),
     ("child_words", child_words),
     ("enrolment", enrolment),
+    ("fits_image", fits_image),
     ("kept_rows", kept_rows),
+    ("sky_words", sky_words),
     ("words", words),
     ("sector_path", sector_path),
     ("messages", messages),
@@ -64,6 +67,35 @@ pub fn acl(bytes: &[u8]) {
     assert!(acl.entries().windows(2).all(|pair| pair[0].principal < pair[1].principal));
     assert!(acl.entries().iter().all(|entry| !entry.rights.is_empty()));
     decoded::<Acl>(&codec::encode(&acl));
+}
+
+/// Bytes as a FITS file: whatever it claims, a cutout of it is a FITS file with those pixels, or an error.
+pub fn fits_image(bytes: &[u8]) {
+    let Ok(mut file) = ImageFile::open(bytes) else { return };
+    let images = file.images().to_vec();
+    for image in images.iter().take(4) {
+        let part = PixelBox::new(image.shape.iter().map(|length| (1, (*length).min(8))).collect());
+        let Ok(part) = part else { continue };
+        let cutout = Cutout { parts: vec![(image.hdu, part.clone())] };
+        if let Ok(made) = cutout.fits(&mut file, &Provenance::default()) {
+            let made = ImageFile::open(made.as_slice()).expect("a cutout is a FITS file");
+            assert_eq!(made.images()[0].shape, part.shape());
+        }
+        for region in ["CIRCLE 10 20 0.1", "RANGE 0 360 -90 90", "AROUND 202.47 47.2 1 1"] {
+            let _ = Cutout::find(&mut file, &region.parse().expect("a selection"));
+        }
+    }
+}
+
+/// A text as what to cut out, and as a position: what is accepted reads back as itself.
+pub fn sky_words(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(selection) = text.parse::<Selection>() {
+        assert_eq!(selection.to_string().parse::<Selection>().expect("its own text"), selection);
+    }
+    if let Ok(position) = text.parse::<SkyPosition>() {
+        assert!((0.0..=360.0).contains(&position.ra_degrees) && (-90.0..=90.0).contains(&position.dec_degrees));
+    }
 }
 
 /// Bytes as the head of an index, and as the footer of a Parquet file: accepted row groups lie in order before it.

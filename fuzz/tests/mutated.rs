@@ -68,7 +68,8 @@ fn every_target_is_known_to_the_fuzzer_and_begins_with_the_vectors() {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    [messages(), words(), datagrams(), paths(), acls(), frames(), sidecars(), kept_rows()].concat()
+    [messages(), words(), datagrams(), paths(), acls(), frames(), sidecars(), kept_rows(), images(), selections()]
+        .concat()
 }
 
 /// A few changes of the kinds that parsers stumble over.
@@ -101,6 +102,19 @@ fn messages() -> Vec<Vec<u8>> {
     let texts: Vec<_> = files.iter().map(|file| fs::read_to_string(file).expect("a file of vectors")).collect();
     let lines = texts.iter().flat_map(|text| text.lines()).filter(|line| !line.starts_with('#'));
     lines.map(|line| HEXLOWER.decode(line.rsplit(' ').next().unwrap_or(line).as_bytes()).expect("hex")).collect()
+}
+
+/// Small images, plain and compressed in tiles.
+fn images() -> Vec<Vec<u8>> {
+    let centre = fits::sky::SkyPosition { ra_degrees: 202.47, dec_degrees: 47.2 };
+    let made = |is_rice| fits::MadeImage { width: 12, height: 9, seed: 1, centre, is_rice }.fits().expect("an image");
+    [false, true].map(made).into()
+}
+
+fn selections() -> Vec<Vec<u8>> {
+    let texts =
+        ["[SCI,1][1:5,*]", "CIRCLE 10 -20 0.1", "[2] POLYGON 1 2 3 4 5 6", "RANGE -Inf 20 0 90", "AROUND 1 2 3 4"];
+    texts.into_iter().chain(["PIXELS 1.5 2 3 4", "13:30:00,-00:15:00"]).map(Vec::from).collect()
 }
 
 fn acls() -> Vec<Vec<u8>> {

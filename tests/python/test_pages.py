@@ -110,6 +110,14 @@ SCENES = {
     ),
     "docs/howto/read-from-python.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/web-page.md": Scene(before={"": "sector up --detach"}),
+    "docs/howto/sky-images.md": Scene(
+        before={
+            "": 'sector up --detach && mkdir night1 && python -c "from astropy.io import fits; import numpy;'
+            " header = fits.Header({'CTYPE1': 'RA---TAN', 'CTYPE2': 'DEC--TAN', 'CRVAL1': 202.47, 'CRVAL2': 47.2,"
+            " 'CRPIX1': 60, 'CRPIX2': 50, 'CDELT1': -0.001, 'CDELT2': 0.001, 'FILTER': 'r'});"
+            " fits.writeto('night1/m51.fits', numpy.zeros((100, 120), 'i2'), header)\""
+        }
+    ),
     "docs/howto/prometheus.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/events.md": Scene(
         before={"": "sector up --detach && mkdir data && echo 1 > data/b.csv && sector put -r data /data"}
