@@ -6,7 +6,7 @@ use protocol::{
     JobId, limits,
     message::{
         history::{AttemptEnd, AttemptRecord, HistoryRequest, JobHistory, NodeMarks},
-        request::{AdmitJobRequest, GetHistoryRequest, NodesRequest, SubmitHistoryRequest},
+        request::{AdmitJobRequest, CancelJobRequest, GetHistoryRequest, NodesRequest, SubmitHistoryRequest},
     },
 };
 
@@ -103,6 +103,21 @@ fn of_many_histories_the_oldest_is_forgotten() {
     assert_eq!(of(&mut bench, "ann", jobs[0]), None);
     assert_eq!(of(&mut bench, "ann", jobs[1]), Some(history(1)));
     assert_eq!(of(&mut bench, "ann", jobs[200]), Some(history(200)));
+}
+
+#[test]
+fn why_a_history_is_not_known_follows_from_what_became_of_the_job() {
+    let mut bench = Bench::with_nodes(&["a/1"]);
+    let why = |bench: &mut Bench, job| {
+        let asked = ClientRequest::History(HistoryRequest::Get(GetHistoryRequest(job)));
+        let ClientReply::Refused(refusal) = bench.ask("ann", asked) else { panic!("it is known") };
+        refusal.message
+    };
+    let job = admit(&mut bench, "ann");
+    assert!(why(&mut bench, job).contains("it runs still"));
+    bench.done("ann", ClientRequest::CancelJob(CancelJobRequest(job)));
+    let cancelled = why(&mut bench, job);
+    assert!(cancelled.contains("it was cancelled") && !cancelled.contains("later jobs"), "{cancelled}");
 }
 
 // Promise 18.

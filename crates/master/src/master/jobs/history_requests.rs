@@ -4,7 +4,7 @@
 use protocol::{
     JobId, Now, Reason, Refusal, limits,
     message::{
-        client_master::ClientReply,
+        client_master::{ClientReply, JobState},
         history::{HistoryRequest, JobHistory},
         master_security::UserRights,
         request::{AddLogsRequest, GetHistoryRequest, GetLogsRequest, SubmitHistoryRequest},
@@ -82,13 +82,19 @@ impl Master {
     }
 
     fn history(&self, job: JobId) -> Result<ClientReply, Refusal> {
-        let row = self.jobs.histories.by_job.get(&job).ok_or_else(|| {
-            let message = format!(
-                "nothing is known of the segments of job {job}: it has not ended, or its driver was lost, or it is \
-                 not one of the last {HISTORIES_MAX}"
-            );
-            Refusal::new(Reason::NotFound, message)
-        })?;
-        Ok(ClientReply::History(row.history.clone()))
+        if let Some(row) = self.jobs.histories.by_job.get(&job) {
+            return Ok(ClientReply::History(row.history.clone()));
+        }
+        let why = match self.jobs.table.get(job)?.record.state {
+            JobState::Running => "it runs still, and they are told when it ends".to_owned(),
+            JobState::Cancelled => "it was cancelled, and its driver has not told them; it does so within moments, \
+                                    unless it is gone too"
+                .into(),
+            JobState::Lost => "its driver was lost, and they with it".into(),
+            JobState::Done | JobState::Failed => {
+                format!("its driver did not tell them, or those of {HISTORIES_MAX} later jobs took their place")
+            }
+        };
+        Err(Refusal::new(Reason::NotFound, format!("the segments of job {job} are not known: {why}")))
     }
 }
