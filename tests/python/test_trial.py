@@ -47,7 +47,10 @@ def test_an_error_is_the_one_of_a_job_and_its_cause_is_what_was_raised(cloud: se
         out.count("x" * 65)
 
     cloud.write_bytes(f"{folder}/data", TEXT)
-    for function, cause in ((divides, ZeroDivisionError), (counts, type(None))):
+    def iterates(segment: Any, out: Output) -> None:
+        list(segment)
+
+    for function, cause in ((divides, ZeroDivisionError), (counts, type(None)), (iterates, TypeError)):
         stream = cloud.stream(f"{folder}/data", records="lines").map(function)
         with pytest.raises(sector.JobError) as there:
             stream.to(f"{folder}/out").run(progress=False)
@@ -56,6 +59,7 @@ def test_an_error_is_the_one_of_a_job_and_its_cause_is_what_was_raised(cloud: se
         # Only here the lines of the program are at hand.
         assert str(here.value).startswith(str(there.value).replace(folder, ""))
         assert type(here.value.__cause__) is cause and here.value.errors == [str(here.value)]
+    assert "segment.records()" in str(here.value)
 
 
 def test_data_fall_into_records_as_it_is_said(tmp_path: Path) -> None:

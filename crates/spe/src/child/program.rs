@@ -119,7 +119,7 @@ impl Program {
                 {
                     ExitCause::Function(message) => {
                         let hint = fork_hint(self.launcher.allows_fork(), said.as_deref());
-                        CallError::Function(FunctionError::new(message + hint))
+                        CallError::Function(FunctionError::new(message + hint + shell_hint(&self.words)))
                     }
                     // The SPE does not know about the machine's memory: the node does.
                     ExitCause::Process(message) | ExitCause::OutOfMemory(message) => CallError::Broken(message),
@@ -378,6 +378,17 @@ fn fork_hint(allows_fork: bool, said: Option<&str>) -> &'static str {
     "; a function may start no further process, as for a pipe in a shell, unless the node's setting `spe_fork` is true"
 }
 
+/// What to do where a program failed that was given words which only a shell understands.
+fn shell_hint(words: &[String]) -> &'static str {
+    let is_for_shell = |word: &String| matches!(word.as_str(), "|" | "||" | "&&" | ";" | ">" | ">>" | "<" | "2>&1");
+    // A shell understands them, and `cut -d '|'` means one.
+    if words.iter().skip(1).zip(words).any(|(word, before)| is_for_shell(word) && !before.starts_with('-')) {
+        "; no shell reads these words: `sh -c '…'` starts one"
+    } else {
+        ""
+    }
+}
+
 /// The environment of any process that an SPE starts.
 pub(super) fn environment(folder: &Path) -> Vec<(&'static str, std::ffi::OsString)> {
     let kept = ["LANG", "LC_ALL", "TZ"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -478,6 +489,15 @@ mod tests {
             assert_eq!(fork_hint(true, Some(said)), "", "it may, and failed for another reason");
         }
         assert_eq!((fork_hint(false, Some("no such file")), fork_hint(false, None)), ("", ""));
+    }
+
+    #[test]
+    fn a_program_that_was_given_the_words_of_a_shell_is_told_that_there_is_none() {
+        let hint = |line: &str| shell_hint(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        for line in ["sort | uniq", "wc > out", "true && false"] {
+            assert!(hint(line).contains("sh -c"), "{line}");
+        }
+        assert_eq!((hint("cut -d |"), hint("sort -u"), hint("grep a|b")), ("", "", ""));
     }
 
     #[test]

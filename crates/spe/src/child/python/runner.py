@@ -79,6 +79,9 @@ class Segment:
         """Bytes of the segment."""
         return len(self.buffer)
 
+    def __iter__(self):
+        raise TypeError("a segment has records: write `for record in segment.records()`, or `for line in segment.lines()`")
+
     def __repr__(self):
         return f"<segment {self.index} of {self.path}, {len(self.buffer)} bytes from {self.offset}>"
 
