@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use daemon::shutdown::TaskGroup;
 use spe::SpeProgram;
 use terminal::failure::Failure;
+use tokio::task::JoinSet;
 
 use super::{Layout, security_failure};
 
@@ -32,15 +33,17 @@ impl Embedded {
         let master =
             spawn("master", |stopping| async move { server.run(stopping).await.map_err(|error| error.to_string()) });
 
-        let mut nodes = Vec::new();
+        // At the same time: each reads what lies on its disks.
+        let mut starting = JoinSet::new();
         for at in 0..layout.spec.nodes.len() {
             let (_, settings) = layout.node(at, address)?;
-            let server = node::NodeServer::bind(
-                &settings,
-                SpeProgram::this_executable().map_err(|error| Failure::failed(error.to_string()))?,
-            )
-            .await
-            .map_err(|error| Failure::from(error.refusal()))?;
+            let program = SpeProgram::this_executable().map_err(|error| Failure::failed(error.to_string()))?;
+            starting.spawn(async move { node::NodeServer::bind(&settings, program).await });
+        }
+        let mut nodes = Vec::new();
+        while let Some(bound) = starting.join_next().await {
+            let bound = bound.map_err(|error| Failure::failed(format!("a node did not start: {error}")))?;
+            let server = bound.map_err(|error| Failure::from(error.refusal()))?;
             nodes.push(spawn("node", |stopping| async move {
                 server.run(stopping).await.map_err(|error| error.to_string())
             }));

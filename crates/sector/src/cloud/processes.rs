@@ -3,7 +3,7 @@
 //! and the others go on. A role is never restarted here, since what killed it may do so again and nobody would
 //! notice.
 
-use std::{net::SocketAddr, path::Path, process::Stdio};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path, process::Stdio};
 
 use daemon::ready;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
@@ -11,6 +11,7 @@ use terminal::failure::Failure;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
+    task::JoinSet,
 };
 
 use super::{Layout, RolePlacement};
@@ -40,12 +41,22 @@ impl Processes {
         let (security, security_address) = start("security", "security server".into(), servers, &file).await?;
         let (file, _) = layout.master(security_address)?;
         let (master, address) = start("master", "master".into(), servers, &file).await?;
-        let mut nodes = Vec::new();
+        // At the same time: each reads what lies on its disks.
+        let mut starting = JoinSet::new();
         for (at, (number, place)) in layout.spec.node_numbers().into_iter().zip(&layout.spec.nodes).enumerate() {
-            let (file, _) = layout.node(at, address)?;
-            nodes.push(start("node", format!("node-{number}"), place, &file).await?.0);
+            let ((file, _), place) = (layout.node(at, address)?, place.clone());
+            starting.spawn(async move {
+                let started = start("node", format!("node-{number}"), &place, &file).await;
+                started.map(|(process, _)| (number, process))
+            });
         }
-        Ok(Self { address, security, master, nodes })
+        let mut nodes = BTreeMap::new();
+        while let Some(started) = starting.join_next().await {
+            let (number, process) =
+                started.map_err(|error| Failure::failed(format!("a node did not start: {error}")))??;
+            nodes.insert(number, process);
+        }
+        Ok(Self { address, security, master, nodes: nodes.into_values().collect() })
     }
 
     /// The master's address.
