@@ -83,6 +83,7 @@ SCENES = {
         before={"": "sector up --detach"},
         instead={"TICKET (.*)": "@LAST \\1 --listen 127.0.0.1:@PORT0", "/srv/sector/node": "@TMP/node"},
     ),
+    "docs/howto/two-clouds.md": Scene(instead={"--port 7500 --web-port 7501": "--web-port @PORT0"}),
     "docs/howto/move.md": Scene(
         before={"": "sector up --detach && echo 1 > a && sector put a /a && mkdir @TMP/new"},
         instead={"/mnt": "@TMP"},
@@ -240,8 +241,7 @@ class Reader:
 
     def leave(self) -> None:
         """Ends all that was started. A cloud that the page left running is not given the time to end in order."""
-        running = self.folder / "home/.sector/running.toml"
-        if running.exists():
+        for running in (self.folder / "home").glob("*/running.toml"):
             os.kill(tomllib.loads(running.read_text())["pid"], signal.SIGKILL)
         for server in reversed(self.servers):
             server.send_signal(signal.SIGTERM)
