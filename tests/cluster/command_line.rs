@@ -117,6 +117,122 @@ fn times_are_shown_in_the_zone_of_who_looks_and_in_utc_where_that_is_asked_for()
 }
 
 #[test]
+fn tables_show_times_in_the_zone_of_who_looks_and_json_in_utc() {
+    let cloud = cloud();
+    cloud.ok(&["put", cloud.file("x", "x").to_str().unwrap(), "/x"]);
+    cloud.ok(&["rm", "/x"]);
+    for words in [&["user", "add", "ann"][..], &["--profile", "ann", "login", "ann"]] {
+        let words = [words, &["--password-stdin"]].concat();
+        let mut child = cloud.command(&words).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"correct horse").unwrap();
+        assert!(child.wait().unwrap().success(), "{words:?}");
+    }
+    let shown = |words: &[&str]| {
+        let ended = cloud.command(words).env("TZ", "IST-5:30").output().unwrap();
+        String::from_utf8(ended.stdout).unwrap()
+    };
+    for words in [
+        &["trash", "list"][..],
+        &["--profile", "ann", "session", "list"],
+        &["--profile", "ann", "whoami"],
+        &["audit", "--kind", "removal"],
+        &["events"],
+        &["work"],
+    ] {
+        let (table, json) = (shown(words), shown(&[words, &["--json"]].concat()));
+        assert!(table.contains("+05:30") && !table.contains("Z "), "{words:?}: {table}");
+        assert!(!json.contains("+05:30"), "{words:?}: {json}");
+    }
+}
+
+#[test]
+fn who_waits_for_a_master_that_stands_still_hears_of_it() {
+    let cloud = cloud();
+    let pid = cloud.node_pid("node-1").to_string();
+    let stop = |how: &str| assert!(Command::new("kill").args([how, &pid]).status().unwrap().success());
+    stop("-STOP");
+    let mut child = cloud.command(&["ls", "/"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    stop("-CONT");
+    assert!(line.starts_with("sector: waiting: the master at 127.0.0.1:"), "{line}");
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_path_with_the_address_of_a_cloud_is_taken_or_it_is_said_what_to_type() {
+    let (cloud, other) = (cloud(), cloud());
+    let address = |of: &Cloud| {
+        let text = fs::read_to_string(of.home.join("profile.toml")).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("address = ")).unwrap();
+        line.trim_matches('"').to_owned()
+    };
+    let (own, elsewhere) = (address(&cloud), address(&other));
+    cloud.ok(&["put", cloud.file("x", "x").to_str().unwrap(), &format!("sector://{own}/d/x")]);
+    assert_eq!(cloud.ok(&["find", &format!("sector://{own}")]), "/d/x\n");
+    let unknown = cloud.fails(2, &["ls", &format!("sector://{elsewhere}/d")]);
+    assert!(unknown.contains("sector login") && unknown.contains(&elsewhere), "{unknown}");
+    cloud.fails(2, &["cp", "/d/x", &format!("sector://{elsewhere}/x")]);
+    cloud.ok(&["profile", "add", "other", other.home.join("profile.toml").to_str().unwrap()]);
+    let known = cloud.fails(2, &["ls", &format!("sector://{elsewhere}/d")]);
+    assert!(known.contains("write `--profile other` and `/d`"), "{known}");
+    cloud.ok(&["cp", "/d/x", &format!("sector://{elsewhere}/x")]);
+    cloud.ok(&["sync", &format!("sector://{own}/d"), &format!("sector://{elsewhere}/e")]);
+    assert_eq!(other.ok(&["find", "/"]), "/e/x\n/x\n");
+}
+
+#[test]
+fn a_listing_has_the_order_that_was_asked_for() {
+    let cloud = cloud();
+    for (name, bytes, seconds) in [("a", 2, 300), ("b", 1, 100), ("c", 3, 200)] {
+        let file = cloud.file(name, "x".repeat(bytes));
+        let date = UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds);
+        File::options().write(true).open(&file).unwrap().set_modified(date).unwrap();
+        cloud.ok(&["put", file.to_str().unwrap(), &format!("/d/{name}")]);
+    }
+    for (options, order) in
+        [("-l", "abc"), ("-t", "acb"), ("-tr", "bca"), ("-S", "cab"), ("-Sr", "bac"), ("-r", "cba"), ("-ltra", "bca")]
+    {
+        let listed = cloud.ok(&["ls", options, "/d"]);
+        let names: String = listed.lines().map(|line| line.chars().next_back().unwrap()).collect();
+        assert_eq!(names.trim_start_matches('e'), order, "{options}");
+    }
+    let hidden = cloud.file("hidden", "x");
+    cloud.ok(&["put", hidden.to_str().unwrap(), "/.sphere-x/y"]);
+    assert_eq!((cloud.ok(&["ls"]).as_str(), cloud.ok(&["ls", "-a"]).as_str()), ("d/\n", ".sphere-x/\nd/\n"));
+    assert!(cloud.fails(2, &["find", "/", "-name", "*.txt"]).contains("sector find '/folder/**/*.txt'"));
+}
+
+#[test]
+fn a_sync_of_two_local_folders_shows_both_lines_whatever_is_there() {
+    let cloud = cloud();
+    cloud.file("logs/a", "a");
+    for there in ["/sy", cloud.folder().to_str().unwrap()] {
+        let said = cloud.fails(2, &["sync", "logs", there]);
+        let lines =
+            [format!("from `logs` to `sector:/{there}` sends"), format!("from `sector://logs` to `{there}` fetches")];
+        assert!(lines.iter().all(|line| said.contains(line)), "{said}");
+    }
+}
+
+#[test]
+fn a_folder_above_the_destination_is_made_and_named() {
+    let cloud = cloud();
+    cloud.ok(&["put", cloud.file("x", "x").to_str().unwrap(), "/d/x"]);
+    for (line, made) in [
+        (&["get", "/d/x", "no/such/x"][..], Some("`no/such` is made")),
+        (&["get", "/d/x", "no/such/y"], None),
+        (&["get", "-r", "/d", "more"], None),
+        (&["get", "-r", "/d", "deep/er"], Some("`deep` is made")),
+    ] {
+        let ended = cloud.run(line);
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        assert_eq!(ended.errors.lines().count(), 1 + usize::from(made.is_some()), "{line:?}: {}", ended.errors);
+        assert!(made.is_none_or(|made| ended.errors.contains(made)), "{line:?}: {}", ended.errors);
+    }
+}
+
+#[test]
 fn a_lease_is_listed_and_broken_and_then_another_may_write() {
     let cloud = cloud();
     let mut other = writer(&cloud, "/f");
@@ -291,6 +407,76 @@ fn a_tree_with_odd_things_goes_without_them_and_each_is_named() {
     }
     assert!(ended.errors.contains("3 failed"), "{}", ended.errors);
     assert_eq!(cloud.ok(&["find", "/u"]), "/u/good\n/u/late\n", "the good ones went");
+}
+
+#[test]
+fn of_many_files_that_cannot_go_ten_are_named_and_the_others_counted() {
+    let cloud = cloud();
+    for number in 0..25 {
+        cloud.file(&format!("tree/bad\t{number}"), "x");
+        symlink("nowhere", cloud.folder().join(format!("tree/link{number}"))).unwrap();
+    }
+    cloud.file("tree/good", "good");
+    let put = cloud.run(&["put", "-r", "tree", "/t"]);
+    let named = |errors: &str, what: &str| errors.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(put.code, 2, "{}", put.errors);
+    assert_eq!((named(&put.errors, "tree/link"), named(&put.errors, "control")), (10, 10), "{}", put.errors);
+    assert!(put.errors.contains("15 more are left out") && put.errors.contains("15 more failed"), "{}", put.errors);
+    let all = cloud.run(&["put", "-v", "-r", "tree", "/t"]);
+    assert_eq!((named(&all.errors, "is left out"), named(&all.errors, "control")), (25, 25), "{}", all.errors);
+    let listed = document(&cloud.run(&["--json", "put", "-r", "tree", "/t"]));
+    assert_eq!((listed["failed"].as_array().unwrap().len(), listed["left_out"].as_array().unwrap().len()), (25, 25));
+}
+
+/// What bash offers after this has been typed.
+fn offered(cloud: &Cloud, typed: &str) -> Vec<String> {
+    let script = r#"
+        source "$COMPLETIONS"
+        COMP_LINE="$TYPED" COMP_POINT=${#TYPED}
+        read -ra COMP_WORDS <<< "$TYPED"
+        [[ "$TYPED" == *" " ]] && COMP_WORDS+=("")
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        _sector_with_paths "${COMP_WORDS[0]}" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+    let typed = format!("{} {typed}", cluster::program().display());
+    let ended = Command::new("bash")
+        .args(["--norc", "-c", script])
+        .env("COMPLETIONS", cloud.file("completions", cloud.ok(&["completions", "bash"])))
+        .env("TYPED", typed)
+        .env("SECTOR_HOME", &cloud.home)
+        .env_remove("SECTOR_PROFILE")
+        .current_dir(cloud.folder())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "nothing is said to who types");
+    String::from_utf8(ended.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_paths_in_the_cloud() {
+    let cloud = cloud();
+    for path in ["/logs/a b.txt", "/logs/day/1", "/logs/day2", "/lost", "/other"] {
+        cloud.ok(&["put", cloud.file("x", "x").to_str().unwrap(), path]);
+    }
+    for (typed, offers) in [
+        ("ls /lo", &["/logs/", "/lost"][..]),
+        ("ls -l /logs/day", &["/logs/day/", "/logs/day2"]),
+        ("rm /logs/a", &["/logs/a b.txt"]),
+        ("acl set /ot", &["/other"]),
+        ("cat ", &["/logs/", "/lost", "/other"]),
+        // Bash has taken the word apart at the colon.
+        ("sync . sector://lo", &["//logs/", "//lost"]),
+    ] {
+        assert_eq!(offered(&cloud, typed), offers, "{typed}");
+    }
+    assert!(offered(&cloud, "put").contains(&"put".to_owned()), "commands as before");
+    assert!(offered(&cloud, "ls --lo").contains(&"--long".to_owned()), "options too");
+    let mixed = cloud.file("lo/x", "x").display().to_string();
+    let mixed = mixed.strip_suffix("/x").unwrap();
+    assert_eq!(offered(&cloud, &format!("put {mixed}")), [""; 1], "bash completes files of this machine by itself");
+    cloud.down();
+    assert_eq!(offered(&cloud, "ls /lo"), [""; 1], "without a cloud, nothing");
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use std::{
     fs,
     io::Write,
-    os::unix::fs::{FileTypeExt, symlink},
+    os::unix::fs::{FileTypeExt, PermissionsExt, symlink},
     process::Stdio,
 };
 
-use cluster::{Cloud, ended, random_bytes};
+use cluster::{Cloud, ended, kill, poll_until, random_bytes};
 
 fn small() -> Cloud {
     Cloud::start(&["--nodes", "2", "--sites", "2"])
@@ -151,6 +151,69 @@ fn a_folder_goes_in_and_comes_out_with_its_shape() {
     assert_eq!(cloud.ok(&["ls", "-R", "/"]), all);
     assert_eq!(cloud.json(&["stat", "/tree/a.txt"])["version"], version);
     assert_eq!(fs::read_dir(cloud.folder().join("back")).unwrap().count(), 3);
+}
+
+#[test]
+fn a_get_that_was_killed_goes_on_and_counts_only_what_came_now() {
+    let cloud = small();
+    let bytes = 24 << 20;
+    cloud.ok(&["put", cloud.random_file("in", bytes).to_str().unwrap(), "/in"]);
+    let mut child = cloud.command(&["get", "--limit", "8MB", "/in", "out/in"]).stderr(Stdio::null()).spawn().unwrap();
+    let part_bytes = || {
+        let parts = fs::read_dir(cloud.folder().join("out")).into_iter().flatten().flatten();
+        parts.filter_map(|part| part.metadata().ok()).map(|metadata| metadata.len()).sum::<u64>()
+    };
+    poll_until("a part is there", || (part_bytes() > 2 << 20).then_some(()));
+    kill(child.id());
+    child.wait().unwrap();
+    let again = cloud.json(&["get", "/in", "out/in"]);
+    let kept = again["kept_bytes"].as_u64().unwrap();
+    assert!((2 << 20..bytes as u64).contains(&kept), "{again}");
+    assert_eq!(fs::read(cloud.folder().join("out/in")).unwrap(), random_bytes(bytes));
+}
+
+/// Whether a local file may be run by its owner.
+fn may_run(cloud: &Cloud, file: &str) -> bool {
+    fs::metadata(cloud.folder().join(file)).unwrap().permissions().mode() & 0o100 != 0
+}
+
+#[test]
+fn the_executable_bit_travels_with_a_file() {
+    let cloud = small();
+    let chmod = |file: &str, mode| {
+        fs::set_permissions(cloud.folder().join(file), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    cloud.file("tree/run.sh", "#!/bin/sh");
+    cloud.file("tree/plain", "plain");
+    chmod("tree/run.sh", 0o755);
+    cloud.ok(&["put", "-r", "tree", "/t"]);
+    assert_eq!(cloud.json(&["stat", "/t/run.sh"])["executable"], true);
+    cloud.ok(&["cp", "-r", "/t", "/copy"]);
+    cloud.ok(&["rm", "-r", "/t"]);
+    cloud.ok(&["trash", "restore", "/t"]);
+    cloud.down();
+    cloud.up();
+    for (from, to) in [("/t", "back"), ("/copy", "copied")] {
+        cloud.ok(&["get", "-r", from, to]);
+        let bits = ["run.sh", "plain"].map(|name| may_run(&cloud, &format!("{to}/{name}")));
+        assert_eq!(bits, [true, false], "{from}");
+    }
+    // The same bytes: `get` adds the bit and never takes it, `put` and `sync` make it the same.
+    chmod("back/run.sh", 0o644);
+    chmod("back/plain", 0o755);
+    cloud.ok(&["get", "-r", "/t", "back"]);
+    assert_eq!([may_run(&cloud, "back/run.sh"), may_run(&cloud, "back/plain")], [true, true]);
+    assert_eq!(cloud.ok(&["sync", "--dry-run", "sector://t", "back"]), "changed plain\n");
+    cloud.ok(&["sync", "sector://t", "back"]);
+    assert!(!may_run(&cloud, "back/plain"));
+    assert_eq!(cloud.ok(&["sync", "--dry-run", "sector://t", "back"]), "");
+    chmod("tree/run.sh", 0o644);
+    cloud.ok(&["put", "-r", "tree", "/t"]);
+    assert_eq!(cloud.json(&["stat", "/t/run.sh"])["executable"], false);
+    chmod("tree/plain", 0o700);
+    cloud.ok(&["sync", "tree", "sector://t"]);
+    cloud.ok(&["sync", "sector://t", "sector://copy"]);
+    assert_eq!(cloud.json(&["stat", "/copy/plain"])["executable"], true);
 }
 
 #[test]

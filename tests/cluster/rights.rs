@@ -31,7 +31,9 @@ fn rights_are_said_inherited_taken_away_and_there_again_after_a_restart() {
     assert_eq!(cloud.json(&["group", "list"])[0]["members"][0], "zoe", "a mistyped name holds up no other");
     cloud.fails(3, &["group", "join", "gep", "zoe"]);
     cloud.ok(&["acl", "set", "/d", "group:astro:r,user:alice:wr", "--unknown"]);
-    cloud.ok(&["acl", "set", "/d/f", "user:bob:rx", "--unknown"]);
+    cloud.ok(&["acl", "set", "/d/f", "user:bob:r", "--unknown"]);
+    cloud.ok(&["acl", "add", "/d/f", "user:bob:x", "--unknown"]);
+    assert_eq!(cloud.json(&["acl", "get", "/d/f"])["text"], "user:bob:rx", "a right was added, and none taken");
     let of_folder = cloud.json(&["acl", "get", "/d"]);
     assert_eq!(of_folder["text"], "user:alice:rw,group:astro:r");
     assert_eq!(of_folder["acl"][1]["who"], "group:astro");

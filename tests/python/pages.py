@@ -114,5 +114,5 @@ def agrees(shown: list[str], said: str) -> bool:
 def plain(line: str) -> str:
     """A line with `0` for each number, time, size and id, and one space between words."""
     line = re.sub(r"\b[0-9a-f]{16,}\b", "0", line)
-    line = re.sub(r"\d+([.,:T/-]+\d+)*Z?( ([KMGT]i)?B)?(?![\w])", "0", line)
+    line = re.sub(r"\d+([.,:T/-]+\d+)*(Z|\+\d\d:\d\d)?( ([KMGT]i)?B)?(?![\w])", "0", line)
     return " ".join(line.split())

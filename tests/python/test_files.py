@@ -295,6 +295,15 @@ def test_a_folder_goes_by_the_rule_of_the_command_line(cloud: sector.Cloud, fold
     assert (tmp_path / "down" / "empty" / "inner").is_dir() and (tmp_path / "down" / "link").read_bytes() == b"a"
 
 
+def test_a_program_can_be_run_where_it_comes_to(cloud: sector.Cloud, folder: str, tmp_path: Path) -> None:
+    for name, mode in (("run.sh", 0o755), ("plain", 0o644)):
+        (tmp_path / name).write_text("#!/bin/sh")
+        (tmp_path / name).chmod(mode)
+        cloud.put(tmp_path / name, f"{folder}/{name}")
+        cloud.get(f"{folder}/{name}", tmp_path / f"back-{name}")
+    assert [os.access(tmp_path / f"back-{name}", os.X_OK) for name in ("run.sh", "plain")] == [True, False]
+
+
 def test_a_file_that_fails_holds_up_no_other_and_all_failures_are_told(
     cloud: sector.Cloud, folder: str, tmp_path: Path
 ) -> None:

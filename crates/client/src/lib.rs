@@ -47,5 +47,5 @@ pub use protocol::{
         work::{WorkFault, WorkItem, WorkKind, WorkRow, WorkState},
     },
 };
-pub use session::{BrowserLogin, Client, LeaseWait, LoginTarget, Profile, login};
+pub use session::{BrowserLogin, Client, Delay, LeaseWait, LoginTarget, Profile, login};
 pub use throttle::Throttle;

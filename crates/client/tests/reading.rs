@@ -175,7 +175,7 @@ async fn the_range_of_a_silent_node_comes_from_another_without_waiting_for_it() 
     let folder = tempfile::tempdir().unwrap();
     cloud.fail("n1", ReadFault::StallAfter(MIB));
     // No node is ever given up for being slow here: its last range is simply read from the other too.
-    let patient = GetOptions { overwrite: true, stall: Duration::from_secs(100_000) };
+    let patient = GetOptions { overwrite: true, stall: Duration::from_secs(100_000), kept_bytes: None };
     assert!(get_with(&client, &path, &folder.path().join("large"), patient).await.unwrap() == bytes);
 }
 
@@ -187,7 +187,7 @@ async fn a_node_that_keeps_still_is_given_up_after_a_while() {
     let path = cloud.add_bytes("/small", bytes.clone());
     let folder = tempfile::tempdir().unwrap();
     cloud.fail("n1", ReadFault::StallAfter(MIB));
-    let hasty = GetOptions { overwrite: true, stall: Duration::from_secs(2) };
+    let hasty = GetOptions { overwrite: true, stall: Duration::from_secs(2), kept_bytes: None };
     assert!(get_with(&client, &path, &folder.path().join("small"), hasty).await.unwrap() == bytes);
 }
 

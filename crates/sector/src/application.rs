@@ -97,15 +97,45 @@ fn report_missing(name: &OsStr, json: bool) -> ExitCode {
 }
 
 /// What other programs call commands that have another name here.
-const ELSEWHERE: [(&str, &str); 8] = [
+const ELSEWHERE: [(&str, &str); 23] = [
+    ("chmod", "acl add"),
     ("copy", "cp"),
     ("delete", "rm"),
+    ("df", "nodes"),
+    ("dir", "ls"),
+    ("download", "get"),
     ("head", "cat --range 0-999"),
+    ("info", "stat"),
+    ("kill", "job ID --cancel"),
+    ("list", "ls"),
+    ("logs", "job ID --logs"),
+    ("mirror", "sync"),
     ("move", "mv"),
-    ("tail", "cat --range -1000"),
+    ("ps", "jobs"),
+    ("rename", "mv"),
     ("rmdir", "rm"),
+    ("rsync", "sync"),
     ("start", "up"),
+    ("status", "health"),
     ("stop", "down"),
+    ("submit", "run"),
+    ("tail", "cat --range -1000"),
+    ("upload", "put"),
+];
+
+/// What is written here in the place of an option of another program; `words` are those behind `sector`.
+pub(crate) fn foreign_option(words: &[OsString]) -> Option<&'static str> {
+    let mut words = words.iter().filter_map(|word| word.to_str());
+    let command = words.find(|word| !word.starts_with('-'))?;
+    let find = |word: &str| FOREIGN_OPTIONS.iter().find(|(of, option, _)| *of == command && *option == word);
+    words.find_map(find).map(|(_, _, ours)| *ours)
+}
+
+const FOREIGN_OPTIONS: [(&str, &str, &str); 4] = [
+    ("cp", "-a", "cp -r"),
+    ("cp", "-R", "cp -r"),
+    ("find", "-name", "find '/folder/**/*.txt'"),
+    ("mkdir", "-m", "acl set"),
 ];
 
 /// The commands by name: clap suggests similar ones only where no other is allowed.
@@ -194,6 +224,22 @@ mod tests {
         for other in ["help put nosuch", "help", "help --nosuch", "put", "oct help", ""] {
             assert_eq!(asked(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn what_other_programs_call_commands_and_options_is_answered_and_none_of_ours() {
+        let ours = Arguments::command();
+        for (theirs, named) in ELSEWHERE {
+            assert!(ours.find_subcommand(theirs).is_none(), "{theirs}");
+            let first = named.split(' ').next().unwrap();
+            assert!(ours.find_subcommand(first).is_some(), "{named}");
+        }
+        let asked = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            foreign_option(&words)
+        };
+        assert_eq!(asked("--json find / -name *.txt"), Some("find '/folder/**/*.txt'"));
+        assert_eq!((asked("ls -name"), asked("find /-name"), asked("-name")), (None, None, None));
     }
 
     #[test]

@@ -25,7 +25,13 @@ fn main() -> ExitCode {
             let words: Vec<_> = std::env::args_os().skip(1).collect();
             return match application::asked_help(&words) {
                 Some(words) => application::become_program(&words, &Global::default()),
-                None => show::usage(&error),
+                None => {
+                    let code = show::usage(&error);
+                    if let Some(ours) = application::foreign_option(&words).filter(|_| error.use_stderr()) {
+                        terminal::say!("sector: here that is `sector {ours}`");
+                    }
+                    code
+                }
             };
         }
     };

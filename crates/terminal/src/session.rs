@@ -1,11 +1,19 @@
 //! The session of a command: it logs in with the profile that the user selected, and ends with the command. What it
 //! learned of the paths to nodes is kept for the next one. It never asks for a password.
 
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    path::PathBuf,
+    str::FromStr,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
-use client::{Client, Profile, peers_file};
+use client::{
+    Client, Profile, peers_file,
+    session::delay::{Delay, DelayTold, TOLD_AFTER},
+};
 
-use crate::{Failure, Global};
+use crate::{Failure, Global, sanitize, say};
 
 /// Logs in with the profile that the user selected.
 ///
@@ -22,7 +30,31 @@ pub async fn connect(global: &Global) -> Result<Client, Failure> {
 pub async fn connect_with(mut profile: Profile, global: &Global) -> Result<Client, Failure> {
     profile.carrier = chosen(global.carrier, "SECTOR_CARRIER")?.unwrap_or(profile.carrier);
     profile.controller = chosen(global.controller, "SECTOR_CONTROLLER")?.or(profile.controller);
-    Ok(Client::connect_with_peers(&profile, peers_file::load(&learned_peers()?)).await?)
+    // In boxes, like all that is waited for twice: such frames would lie on one stack with those of the command.
+    let mut connecting = Box::pin(Client::connect_with_peers(&profile, peers_file::load(&learned_peers()?)));
+    let connected = match tokio::time::timeout(TOLD_AFTER, &mut connecting).await {
+        Ok(connected) => connected,
+        Err(_) => {
+            if !global.quiet {
+                say!("sector: waiting: the master at {} does not answer", profile.address);
+            }
+            connecting.await
+        }
+    };
+    Ok(connected?.telling(delays_told(global.quiet)))
+}
+
+/// Says what a command waits for: at once, and then now and then.
+fn delays_told(is_quiet: bool) -> DelayTold {
+    let last = Mutex::<Option<Instant>>::default();
+    Arc::new(move |delay: &Delay| {
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_quiet || last.is_some_and(|last| last.elapsed() < TOLD_PERIOD) {
+            return;
+        }
+        *last = Some(Instant::now());
+        say!("sector: waiting: {}; for {} s at most", sanitize(&delay.what), delay.at_most.as_secs().max(1));
+    })
 }
 
 /// Ends a command's session and keeps what it learned. Nothing here makes the command fail.
@@ -73,5 +105,7 @@ fn learned_peers() -> Result<PathBuf, Failure> {
     Ok(Profile::home()?.join("peers.toml"))
 }
 
+/// Of many files that wait, one speaks, and not all the time.
+const TOLD_PERIOD: Duration = Duration::from_secs(10);
 /// How long the end of a session may take.
 const LOGOUT_DEADLINE: Duration = Duration::from_secs(1);

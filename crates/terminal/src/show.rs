@@ -99,31 +99,43 @@ pub fn red(text: &str) -> String {
     if io::stdout().is_terminal() { format!("\x1b[31m{text}\x1b[0m") } else { text.to_owned() }
 }
 
-/// A time as RFC 3339, to the second for people and to the millisecond for JSON. A time after the year 9999, as a wrong
-/// clock may say it, is `-` for people.
-pub fn time(unix_millis: u64, exact: bool) -> String {
-    if exact {
-        views::rfc3339(unix_millis)
-    } else if unix_millis > views::YEAR_9999_END_UNIX_MILLIS {
-        "-".into()
-    } else {
-        views::rfc3339_seconds(unix_millis)
-    }
+/// A time for a person, to the second, in the zone of who looks (`TZ`, else the machine's): RFC 3339 with the offset. A
+/// time after the year 9999, as a wrong clock may say it, is `-`.
+pub fn time(unix_millis: u64) -> String {
+    time_in(unix_millis, TimeZone::system(), TO_THE_SECOND)
 }
 
-/// A time to the second for a person, where the person is (`TZ`, else the machine's zone): RFC 3339 with the offset.
-pub fn local_time(unix_millis: u64) -> String {
-    time_in(unix_millis, TimeZone::system())
+/// The same to the millisecond, for records in which the order counts.
+pub fn exact_time(unix_millis: u64) -> String {
+    time_in(unix_millis, TimeZone::system(), TO_THE_MILLISECOND)
 }
 
-fn time_in(unix_millis: u64, zone: TimeZone) -> String {
+/// A time that a view has for programs, in UTC, as [`time`] shows it. What is no time stays as it is.
+pub fn time_of(view: &str) -> String {
+    views::parse_rfc3339(view).map_or_else(|| view.to_owned(), time)
+}
+
+/// A time for a person who asked for UTC, to the second.
+pub fn utc_time(unix_millis: u64) -> String {
+    if unix_millis > views::YEAR_9999_END_UNIX_MILLIS { "-".into() } else { views::rfc3339_seconds(unix_millis) }
+}
+
+/// A time for programs: RFC 3339 in UTC, to the millisecond.
+pub fn json_time(unix_millis: u64) -> String {
+    views::rfc3339(unix_millis)
+}
+
+fn time_in(unix_millis: u64, zone: TimeZone, format: &str) -> String {
     let instant = i64::try_from(unix_millis).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
     match instant {
-        Some(instant) => instant.to_zoned(zone).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        Some(instant) => instant.to_zoned(zone).strftime(format).to_string(),
         // Beyond the year 9999.
         None => "-".into(),
     }
 }
+
+const TO_THE_SECOND: &str = "%Y-%m-%dT%H:%M:%S%:z";
+const TO_THE_MILLISECOND: &str = "%Y-%m-%dT%H:%M:%S%.3f%:z";
 
 /// Prints rows in columns, with numbers to the right and texts to the left. A heading that begins with a blank marks
 /// a column of numbers.
@@ -169,16 +181,27 @@ mod tests {
     #[test]
     fn a_time_is_shown_in_the_zone_that_holds_at_that_time() {
         let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a zone");
-        assert_eq!(time_in(1_768_478_400_999, berlin.clone()), "2026-01-15T13:00:00+01:00");
-        assert_eq!(time_in(1_784_116_800_000, berlin.clone()), "2026-07-15T14:00:00+02:00");
-        assert_eq!(time_in(1_784_116_800_000, TimeZone::UTC), "2026-07-15T12:00:00+00:00");
-        assert_eq!(time_in(u64::MAX, berlin), "-");
+        let seconds = |unix_millis, zone: &TimeZone| time_in(unix_millis, zone.clone(), TO_THE_SECOND);
+        assert_eq!(seconds(1_768_478_400_999, &berlin), "2026-01-15T13:00:00+01:00");
+        assert_eq!(seconds(1_784_116_800_000, &berlin), "2026-07-15T14:00:00+02:00");
+        assert_eq!(seconds(1_784_116_800_000, &TimeZone::UTC), "2026-07-15T12:00:00+00:00");
+        assert_eq!(seconds(u64::MAX, &berlin), "-");
+        let exact = time_in(1_768_478_400_999, berlin, TO_THE_MILLISECOND);
+        assert_eq!(exact, "2026-01-15T13:00:00.999+01:00");
+    }
+
+    #[test]
+    fn a_time_of_a_view_is_shown_as_any_other_and_what_is_none_stays() {
+        let view = views::rfc3339_seconds(1_768_478_400_000);
+        assert_eq!(time_of(&view), time(1_768_478_400_000));
+        assert_eq!(time_of("cleared"), "cleared");
     }
 
     #[test]
     fn a_time_after_the_year_9999_is_no_panic() {
-        assert_eq!(time(views::YEAR_9999_END_UNIX_MILLIS, false), "9999-12-31T23:59:59Z");
-        assert_eq!((time(u64::MAX, false), time(u64::MAX, true)), ("-".into(), "9999-12-31T23:59:59.999Z".into()));
+        assert_eq!(utc_time(views::YEAR_9999_END_UNIX_MILLIS), "9999-12-31T23:59:59Z");
+        assert_eq!((time(u64::MAX), utc_time(u64::MAX)), ("-".into(), "-".into()));
+        assert_eq!(json_time(u64::MAX), "9999-12-31T23:59:59.999Z");
     }
 
     #[test]

@@ -139,6 +139,7 @@ impl Client {
                 return Err(self.in_cloud(there)(error));
             };
             tracing::info!(%from, %to, %error, "a copy is tried again");
+            self.tell_retry(to, &error, &attempts, pause);
             tokio::time::sleep(pause).await;
         }
     }

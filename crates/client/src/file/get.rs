@@ -6,7 +6,10 @@ use std::{
     io::{self, Write},
     ops::Range,
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -21,6 +24,7 @@ use tokio::sync::Notify;
 
 use super::{
     TransferProgress,
+    executable::is_executable,
     fetch::{Fetch, FetchOutput, STALL_MAX},
     fetch_plan::RangeSet,
     local_slice::{LocalSlice, Unreadable},
@@ -31,17 +35,19 @@ use super::{
 use crate::{Client, ClientError};
 
 /// How a file is fetched to a local one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct GetOptions {
     /// Replace a local file of that name.
     pub overwrite: bool,
     /// How long a node may bring nothing before another takes its place.
     pub stall: Duration,
+    /// Counts the bytes that [`get_file`](Client::get_file) did not fetch because an earlier call had.
+    pub kept_bytes: Option<Arc<AtomicU64>>,
 }
 
 impl Default for GetOptions {
     fn default() -> Self {
-        Self { overwrite: false, stall: STALL_MAX }
+        Self { overwrite: false, stall: STALL_MAX, kept_bytes: None }
     }
 }
 
@@ -131,6 +137,9 @@ impl Client {
         let (part, mut missing) = PartialDownload::open(file, &content).map_err(ClientError::file("write", file))?;
         let resumed_bytes = content.bytes - missing.bytes();
         progress(resumed_bytes);
+        if let Some(kept_bytes) = &options.kept_bytes {
+            kept_bytes.fetch_add(resumed_bytes, Ordering::Relaxed);
+        }
         let mut here = located.sources.clone();
         while !missing.is_empty()
             && let Some(doors) = self.local_sockets()
@@ -141,7 +150,7 @@ impl Client {
         }
         let sources = located.sources;
         self.fetch_to(
-            &part,
+            (&part, file),
             Fetch { client: self, path, content: &content, stall: options.stall, progress },
             sources,
             missing,
@@ -151,7 +160,8 @@ impl Client {
             part.discard().map_err(ClientError::file("remove", file))?;
             return Err(ClientError::Corrupt { path: path.clone() });
         }
-        part.publish(file, located.entry.modified_unix_millis).map_err(ClientError::file("write", file))?;
+        part.publish(file, located.entry.modified_unix_millis, is_executable(&content))
+            .map_err(ClientError::file("write", file))?;
         Ok(located.entry)
     }
 
@@ -174,10 +184,10 @@ impl Client {
         }
     }
 
-    /// Fetches what a part lacks.
+    /// Fetches what a part lacks. An error names the file that it is a part of.
     async fn fetch_to(
         &self,
-        part: &PartialDownload,
+        (part, file): (&PartialDownload, &Path),
         fetch: Fetch<'_>,
         sources: Vec<Source>,
         missing: RangeSet,
@@ -189,7 +199,7 @@ impl Client {
         let sink = RangeWriter::start(part.clone(), Arc::clone(&wrote));
         let outlet = FetchOutput { sender: sink.sender(), write_notify: wrote, in_order: false };
         let result = fetch.run(sources, missing, outlet).await;
-        sink.finish().await.map_err(ClientError::file("write", part.path()))?;
+        sink.finish().await.map_err(ClientError::file("write", file))?;
         result
     }
 }

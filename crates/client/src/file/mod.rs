@@ -5,6 +5,7 @@
 pub mod check;
 pub mod copy;
 mod descriptor_passing;
+pub(crate) mod executable;
 pub(crate) mod fetch;
 pub(crate) mod fetch_plan;
 pub mod get;

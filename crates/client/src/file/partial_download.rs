@@ -14,7 +14,10 @@ use std::{
 
 use protocol::{limits, message::client_master::FileContent};
 
-use super::{fetch_plan::RangeSet, local_digest::digest_of, local_time::set_modified, range_writer::Destination};
+use super::{
+    executable::make_executable, fetch_plan::RangeSet, local_digest::digest_of, local_time::set_modified,
+    range_writer::Destination,
+};
 
 /// An open part. Several threads may write to it; clones are the same part.
 ///
@@ -101,8 +104,11 @@ impl PartialDownload {
         Ok(digest_of(&self.inner.path)? == digest.0)
     }
 
-    /// Gives the complete file its time of change and its name.
-    pub(crate) fn publish(self, destination: &Path, modified_unix_millis: u64) -> io::Result<()> {
+    /// Gives the complete file its time of change, its executable bit and its name.
+    pub(crate) fn publish(self, destination: &Path, modified_unix_millis: u64, is_executable: bool) -> io::Result<()> {
+        if is_executable && let Err(error) = make_executable(&self.inner.file) {
+            tracing::info!(%error, "the executable bit of a local file is not set");
+        }
         set_modified(&self.inner.file, modified_unix_millis);
         fs::rename(&self.inner.path, destination)?;
         self.remove_ledger()?;
@@ -198,7 +204,10 @@ mod tests {
 
     use protocol::{Digest, RecordFraming, SliceId, Version};
 
-    use super::{super::local_time::unix_millis, *};
+    use super::{
+        super::{executable::is_executable_here, local_time::unix_millis},
+        *,
+    };
 
     fn content(bytes: u64) -> FileContent {
         FileContent {
@@ -254,10 +263,11 @@ mod tests {
         drop(again);
         let (again, missing) = PartialDownload::open(&destination, &large).unwrap();
         assert_eq!(ranges(&missing), expected[1..]);
-        again.publish(&destination, 1_600_000_000_123).unwrap();
+        again.publish(&destination, 1_600_000_000_123, true).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "part and ledger are gone");
         let modified = fs::metadata(&destination).unwrap().modified().unwrap();
         assert_eq!(unix_millis(modified), Some(1_600_000_000_123), "as in the cloud, not as it came");
+        assert!(is_executable_here(&fs::metadata(&destination).unwrap()));
     }
 
     #[test]
@@ -272,7 +282,8 @@ mod tests {
         let refused = PartialDownload::open(&destination, &newer).err().unwrap();
         assert!(refused.to_string().contains("another `get`"), "{refused}");
         fs::write(folder.path().join(".d.dat.mine.part"), "not ours").unwrap();
-        part.publish(&destination, 0).unwrap();
+        part.publish(&destination, 0, false).unwrap();
+        assert!(!is_executable_here(&fs::metadata(&destination).unwrap()));
         let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(

@@ -24,6 +24,7 @@ use protocol::{
 
 use super::{
     TransferProgress,
+    executable::{self, is_executable_here},
     local_time::unix_millis,
     retry::{RetryState, ShownProgress, ends_lease},
     upload_attempt::{Attempt, UploadSource},
@@ -71,7 +72,7 @@ impl Client {
         self.attempt_write(UploadSource::Stream(from), request, None, &RetryContext::default(), progress).await
     }
 
-    /// [`put`](Self::put) of a local file, with the date of its last change. It tries again when a connection or a node
+    /// [`put`](Self::put) of a local file, with the date of its last change and its executable bit. It tries again when a connection or a node
     /// fails. Each attempt continues after the bytes that arrived before, as long as their node keeps them (an hour) and
     /// the file is the same one. This includes attempts of a later call with the same file and path.
     ///
@@ -199,12 +200,15 @@ impl Client {
         let (tries, shown, mut attempts) = (RetryContext::default(), ShownProgress::default(), RetryState::default());
         loop {
             let (source, metadata) = open_source(file).await.map_err(ClientError::file("open", file))?;
-            let request = CreateRequest {
+            let mut request = CreateRequest {
                 bytes_expected: Some(metadata.len()),
                 resume: resume_key(file, &metadata, path).filter(|_| !append),
                 append,
                 ..create_request(path, options)
             };
+            if !append {
+                executable::note(&mut request.user, is_executable_here(&metadata));
+            }
             // What a pipe brings, and what is behind an older part, changes now.
             let modified = metadata.modified().ok().filter(|_| metadata.is_file() && !append).and_then(unix_millis);
             let shown_before = shown.bytes();
@@ -224,6 +228,7 @@ impl Client {
             let may_repeat = || can_be_read_again && tries.may_repeat(&error, &request);
             let Some(pause) = attempts.pause_after(&error, kept, may_repeat) else { return Err(error) };
             tracing::info!(%path, %error, "put tries again");
+            self.tell_retry(path, &error, &attempts, pause);
             tokio::time::sleep(pause).await;
         }
     }

@@ -67,6 +67,7 @@ impl Client {
             let may_repeat = || tries.may_repeat(&error, &request);
             let Some(pause) = attempts.pause_after(&error, kept, may_repeat) else { return Err(failed(error)) };
             tracing::info!(%from, %to, %error, "a copy through this client is tried again");
+            self.tell_retry(to, &error, &attempts, pause);
             tokio::time::sleep(pause).await;
         }
     }

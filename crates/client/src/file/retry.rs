@@ -6,8 +6,10 @@ use std::{
     time::Duration,
 };
 
+use protocol::SectorPath;
+
 use super::TransferProgress;
-use crate::ClientError;
+use crate::{Client, ClientError, session::Delay};
 
 /// The attempts at one file.
 #[derive(Debug)]
@@ -43,11 +45,26 @@ impl RetryState {
         if self.made >= self.most || !may_repeat() {
             return None;
         }
-        let pause = ATTEMPT_PAUSE_MIN.saturating_mul(1 << self.made.min(16)).min(ATTEMPT_PAUSE_MAX);
+        let pause = pause_before(self.made);
         match error.retry_after() {
             // Sooner, the answer would be the same. A person who waits longer should know why.
             Some(after) if after > RETRY_AFTER_MAX => None,
             after => Some(pause.max(after.unwrap_or_default())),
+        }
+    }
+}
+
+/// The pause after this many attempts.
+fn pause_before(made: u32) -> Duration {
+    ATTEMPT_PAUSE_MIN.saturating_mul(1 << made.min(16)).min(ATTEMPT_PAUSE_MAX)
+}
+
+impl Client {
+    /// Tells that a file is tried again, once it is no matter of a moment any more.
+    pub(super) fn tell_retry(&self, path: &SectorPath, error: &ClientError, attempts: &RetryState, pause: Duration) {
+        if pause >= PAUSE_TOLD_MIN {
+            let at_most = (attempts.made..attempts.most).map(pause_before).sum::<Duration>().max(pause);
+            self.tell(|| Delay { what: format!("`{path}` is tried again, since {error}"), at_most });
         }
     }
 }
@@ -90,6 +107,8 @@ const ATTEMPTS_AFTER_BREAK_MAX: u32 = 10;
 const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(125);
 const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(4);
 
+/// From such a pause on, a person has waited for some seconds.
+const PAUSE_TOLD_MIN: Duration = Duration::from_secs(2);
 /// The longest pause that is kept silently when the master asks for it; beyond it the refusal is reported.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 

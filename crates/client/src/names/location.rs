@@ -1,15 +1,38 @@
-//! A place in a cloud as people write it: `/folder/file`, `sector://folder/file`, or `sector://@NAME/folder/file` in the
-//! cloud whose profile has this name. It never asks whether something is there.
+//! A place in a cloud as people write it: `/folder/file` or `sector://folder/file`. In another cloud it is
+//! `sector://@NAME/folder/file`, by the name of its profile, or `sector://HOST:PORT/folder/file`, by its master's
+//! address. It never asks whether something is there.
+
+use std::fmt;
+
+use protocol::HostAddress;
 
 use crate::ClientError;
 
-/// A path, and the name of the cloud that it lies in, where one is written.
+/// A path, and the cloud that it lies in, where one is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The name of a profile; `None`: the cloud that a command works with.
-    pub cloud: Option<String>,
+    /// The cloud; `None`: that which a command works with.
+    pub cloud: Option<CloudName>,
     /// The path, not checked. A slash at its end stays, since it says that a folder is meant.
     pub path: String,
+}
+
+/// How a path says in which cloud it lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CloudName {
+    /// That of the profile of this name.
+    Profile(String),
+    /// That of the master at this address, as `sector up` prints it.
+    At(HostAddress),
+}
+
+impl fmt::Display for CloudName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Profile(name) => f.write_str(name),
+            Self::At(address) => address.fmt(f),
+        }
+    }
 }
 
 impl Location {
@@ -33,14 +56,13 @@ impl Location {
     }
 
     fn parse_rest(text: &str, rest: &str) -> Result<Self, ClientError> {
-        let (cloud, path) = match rest.strip_prefix('@') {
-            None => (None, rest),
-            Some(named) => {
-                let (name, path) = named.split_once('/').unwrap_or((named, ""));
-                (Some(name.to_owned()), path)
-            }
+        let (first, below) = rest.split_once('/').unwrap_or((rest, ""));
+        let (cloud, path) = match (first.strip_prefix('@'), first.parse()) {
+            (Some(name), _) => (Some(CloudName::Profile(name.to_owned())), below),
+            (None, Ok(address)) => (Some(CloudName::At(address)), below),
+            (None, Err(_)) => (None, rest),
         };
-        if cloud.as_deref() == Some("") {
+        if cloud == Some(CloudName::Profile(String::new())) {
             let message = format!(
                 "`{text}` names no cloud: write `sector://@NAME/path` for a path in the cloud of the profile NAME, and \
                  `sector:///@…` for a name that begins with `@`"
@@ -63,20 +85,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_names_the_path_below_the_root_and_the_cloud_where_it_begins_with_at() {
+    fn a_url_names_the_path_below_the_root_and_the_cloud_by_name_or_address() {
         for (text, cloud, path) in [
             ("sector://a/b", None, "/a/b"),
             ("sector:///a/", None, "/a/"),
             ("sector://", None, "/"),
             ("sector:///@a/b", None, "/@a/b"),
-            ("sector://@chicago/a/b/", Some("chicago"), "/a/b/"),
-            ("sector://@chicago//a", Some("chicago"), "/a"),
-            ("sector://@chicago", Some("chicago"), "/"),
+            ("sector://@chicago/a/b/", Some("@chicago"), "/a/b/"),
+            ("sector://@chicago//a", Some("@chicago"), "/a"),
+            ("sector://@chicago", Some("@chicago"), "/"),
+            ("sector://127.0.0.1:7400/a/b/", Some("127.0.0.1:7400"), "/a/b/"),
+            ("sector://master.example.org:7400", Some("master.example.org:7400"), "/"),
+            ("sector://[::1]:7400/a", Some("[::1]:7400"), "/a"),
+            ("sector:///127.0.0.1:7400/a", None, "/127.0.0.1:7400/a"),
+            ("sector://a:b/c", None, "/a:b/c"),
             ("/a", None, "/a"),
             ("/@a/b", None, "/@a/b"),
             ("a", None, "a"),
         ] {
-            let location = Location { cloud: cloud.map(str::to_owned), path: path.to_owned() };
+            let cloud = cloud.map(|text: &str| match text.strip_prefix('@') {
+                Some(name) => CloudName::Profile(name.to_owned()),
+                None => CloudName::At(text.parse().unwrap()),
+            });
+            let location = Location { cloud, path: path.to_owned() };
             assert_eq!(Location::parse(text).unwrap(), location, "{text}");
             let is_url = text.starts_with("sector://");
             assert_eq!(Location::parse_url(text).unwrap(), is_url.then_some(location), "{text}");

@@ -2,12 +2,14 @@
 //! passes through it.
 
 pub mod browser_login;
+pub mod delay;
 pub(crate) mod joining;
 pub mod lease_wait;
 pub(crate) mod profile;
 pub(crate) mod profile_names;
 
 pub use browser_login::BrowserLogin;
+pub use delay::{Delay, DelayTold};
 pub use lease_wait::LeaseWait;
 pub use profile::Profile;
 
@@ -21,7 +23,7 @@ use net::{
     datagram::as_seen_from,
     identity::{HolderKeyPair, TlsIdentity, random},
     messenger::{SessionKeys, SessionRole},
-    transfer::{CachedPeer, Carriers, TcpCarrier},
+    transfer::{CONNECT_DEADLINE, CachedPeer, Carriers, TcpCarrier},
 };
 use protocol::{
     HostAddress, LeaseId, SessionId, UserName,
@@ -67,6 +69,8 @@ pub struct Client {
     throttle: Throttle,
     /// How it waits where somebody else writes a file, if it does.
     lease_wait: Option<LeaseWait>,
+    /// Whom it tells what it waits for.
+    delay_told: Option<DelayTold>,
     /// What a person calls its cloud.
     name: Option<Arc<str>>,
 }
@@ -129,7 +133,13 @@ impl Client {
             leases: std::sync::Mutex::default(),
             lease_return_lock: Arc::default(),
         };
-        Ok(Self { inner: Arc::new(inner), throttle: Throttle::default(), lease_wait: None, name: None })
+        Ok(Self {
+            inner: Arc::new(inner),
+            throttle: Throttle::default(),
+            lease_wait: None,
+            delay_told: None,
+            name: None,
+        })
     }
 
     /// Ends the session in order and gives back the leases of abandoned writes, so that nobody has to wait until they
@@ -297,10 +307,10 @@ impl Client {
         let deadline = if is_commit(request) { COMMIT_DEADLINE } else { ANSWER_DEADLINE };
         tracing::debug!(%session, request = request.properties().name, "the master is asked");
         let asked = Instant::now();
+        let messenger = self.cloud().messenger();
+        let answer = messenger.request_as(request.properties().class, session, codec::encode(request), deadline);
         let bytes = self
-            .cloud()
-            .messenger()
-            .request_as(request.properties().class, session, codec::encode(request), deadline)
+            .tell_if_slow(|| format!("the master at {address} does not answer"), deadline, answer)
             .await
             .map_err(ClientError::net(format!("the master at {address} does not answer")))?;
         self.cloud().note_answer(asked.elapsed());
@@ -316,7 +326,10 @@ impl Client {
         // Another task may have logged in before.
         if *current == old {
             self.cloud().messenger().remove_session(old);
-            *current = open_session(self.cloud(), &self.inner.profile, &self.inner.holder).await?;
+            let profile = &self.inner.profile;
+            let opened = open_session(self.cloud(), profile, &self.inner.holder);
+            let whom = || format!("the master at {} does not answer", profile.address);
+            *current = self.tell_if_slow(whom, CONNECT_DEADLINE, opened).await?;
         }
         Ok(*current)
     }

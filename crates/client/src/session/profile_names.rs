@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::Reason;
+use protocol::{HostAddress, Reason};
 
 use crate::{ClientError, Profile};
 
@@ -78,6 +78,37 @@ impl Profile {
         let new = note.with_extension(format!("{}.new", std::process::id()));
         let written = fs::write(&new, format!("{name}\n")).and_then(|()| fs::rename(&new, &note));
         written.map_err(|error| unusable(&note, "written", &error))
+    }
+
+    /// The file of a profile for the cloud whose master is at this address. It is `own`, which a command uses anyway, or
+    /// one that has a name.
+    ///
+    /// # Errors
+    /// When there is none: the sentence says how to get one.
+    pub fn file_at(address: &HostAddress, own: &Path) -> Result<PathBuf, ClientError> {
+        let is_at = |file: &Path| Self::load(file).is_ok_and(|profile| profile.address == *address);
+        if is_at(own) {
+            return Ok(own.into());
+        }
+        for name in Self::names()? {
+            let file = Self::named_file(&name)?;
+            if is_at(&file) {
+                return Ok(file);
+            }
+        }
+        let message = format!(
+            "no profile is of the cloud at `{address}`: `sector login USER --master {address} --authority FILE --profile \
+             NAME` makes one, and `sector profile add NAME FILE` takes one that you have; a folder of this name is \
+             written `sector:///{address}`"
+        );
+        Err(ClientError::Usage(message))
+    }
+
+    /// The name by which a profile of this file can be chosen, else the file.
+    pub fn shown_file(file: &Path) -> String {
+        let mut names = Self::names().unwrap_or_default().into_iter();
+        let name = names.find(|name| Self::named_file(name).is_ok_and(|named| named == file));
+        name.unwrap_or_else(|| file.display().to_string())
     }
 
     /// The names of all profiles that are there, in order.

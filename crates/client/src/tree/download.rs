@@ -5,7 +5,10 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use protocol::{
@@ -21,7 +24,14 @@ use super::{
     target_conflicts::{PathMapping, resolve_targets},
     transfer_set::{FileTransfer, TransferEnd, run_all},
 };
-use crate::{Client, ClientError, GetOptions, file::local_target::LocalTarget, names::namespace::is_folder};
+use crate::{
+    Client, ClientError, GetOptions,
+    file::{
+        executable::{adopt, is_executable},
+        local_target::LocalTarget,
+    },
+    names::namespace::is_folder,
+};
 
 /// Which file of the cloud goes where.
 #[derive(Clone, Debug)]
@@ -143,14 +153,21 @@ pub async fn download(
     observer: &TreeObserver,
 ) -> TreeOutcome {
     let failures = make_folders(plan.folders, observer);
+    let kept_bytes = Arc::<AtomicU64>::default();
+    let options = GetOptions {
+        overwrite: existing != ExistingFiles::Keep,
+        kept_bytes: Some(Arc::clone(&kept_bytes)),
+        ..GetOptions::default()
+    };
     let transfers = plan.files.into_iter().map(|download| {
-        let (cloud, observer) = (cloud.clone(), Arc::clone(observer));
+        let (cloud, observer, options) = (cloud.clone(), Arc::clone(observer), options.clone());
         let (from, to, bytes) = (download.entry.path.as_str().into(), download.file.clone(), download.content.bytes);
-        let work = Box::pin(async move { download_one(&cloud, download, existing, &observer).await });
+        let work = Box::pin(async move { download_one(&cloud, download, existing, options, &observer).await });
         FileTransfer { from, to, bytes, work }
     });
     let mut outcome = run_all(transfers, || files_at_once(cloud.round_trip()), observer).await;
     outcome.failures.splice(0..0, failures);
+    outcome.kept_bytes = kept_bytes.load(Ordering::Relaxed);
     outcome
 }
 
@@ -179,6 +196,7 @@ async fn download_one(
     cloud: &Client,
     download: PlannedDownload,
     existing: ExistingFiles,
+    options: GetOptions,
     observer: &TreeObserver,
 ) -> Result<TransferEnd, ClientError> {
     let PlannedDownload { entry, content, file } = download;
@@ -188,9 +206,9 @@ async fn download_one(
     let is_special = matches!(LocalTarget::at(&file), Ok(LocalTarget::Special));
     if existing != ExistingFiles::FetchAnew && !is_special && is_same(&file, &content).await? {
         observer(TreeEvent::Bytes(content.bytes));
-        return Ok(TransferEnd { entry, is_skipped: true });
+        let is_changed = adopt(&file, is_executable(&content), existing == ExistingFiles::Replace);
+        return Ok(TransferEnd { entry, is_skipped: !is_changed });
     }
-    let options = GetOptions { overwrite: existing != ExistingFiles::Keep, ..GetOptions::default() };
     let progress = |bytes| observer(TreeEvent::Bytes(bytes));
     let entry = cloud.get_file(&entry.path, &file, options, &progress).await?;
     Ok(TransferEnd { entry, is_skipped: false })

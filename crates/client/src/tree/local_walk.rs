@@ -10,6 +10,7 @@ use std::{
 use walkdir::{DirEntry, WalkDir};
 
 use super::upload::LocalLinks;
+use crate::file::executable::is_executable_here;
 
 /// Something below a local folder, or the folder itself.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub(super) enum LocalKind {
     File {
         bytes: u64,
         modified: Option<SystemTime>,
+        is_executable: bool,
     },
     /// A link, a pipe, a socket.
     Other,
@@ -56,6 +58,7 @@ fn local_item(item: &DirEntry, folder: &Path) -> LocalItem {
             let metadata = item.metadata().ok();
             LocalKind::File {
                 bytes: metadata.as_ref().map(std::fs::Metadata::len).unwrap_or_default(),
+                is_executable: metadata.as_ref().is_some_and(is_executable_here),
                 modified: metadata.and_then(|metadata| metadata.modified().ok()),
             }
         }

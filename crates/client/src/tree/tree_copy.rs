@@ -17,7 +17,11 @@ use super::{
     target_conflicts::{PathMapping, resolve_targets},
     transfer_set::{FileTransfer, TransferEnd, run_all},
 };
-use crate::{Client, ClientError, PutOptions, file::copy::CopyManner, names::namespace::is_folder};
+use crate::{
+    Client, ClientError, PutOptions,
+    file::{copy::CopyManner, executable::is_executable},
+    names::namespace::is_folder,
+};
 
 /// Which file is copied where.
 #[derive(Clone, Debug)]
@@ -183,15 +187,15 @@ pub async fn copy(
     Ok(TreeOutcome { kept_bytes: kept_bytes.load(Ordering::Relaxed), ..outcome })
 }
 
-/// What is at the destination already, if it needs no copy. That is the same bytes in the same records. Under the
-/// condition that nothing is there, it is anything.
+/// What is at the destination already, if it needs no copy. That is the same bytes in the same records, and
+/// the same executable bit. Under the condition that nothing is there, it is anything.
 async fn find_same(here: &Client, file: &PlannedCopy, condition: Condition) -> Result<Option<Entry>, ClientError> {
     let found = here.find(&file.to).await?;
     Ok(found.filter(|entry| match (&entry.kind, condition) {
         (_, Condition::Absent) => true,
         (EntryKind::File(content), Condition::Any) => {
-            (content.bytes, content.digest, content.records)
-                == (file.content.bytes, file.content.digest, file.content.records)
+            let compared = |of: &FileContent| (of.bytes, of.digest, of.records, is_executable(of));
+            compared(content) == compared(&file.content)
         }
         _ => false,
     }))

@@ -23,7 +23,11 @@ use super::{
     target_conflicts::{PathMapping, resolve_targets},
     transfer_set::{FileTransfer, TransferEnd, run_all},
 };
-use crate::{Client, ClientError, PutOptions, names::namespace::is_folder};
+use crate::{
+    Client, ClientError, PutOptions,
+    file::executable::{is_executable, is_executable_here},
+    names::namespace::is_folder,
+};
 
 /// Which local file goes where.
 #[derive(Clone, Debug, Default)]
@@ -345,11 +349,13 @@ async fn upload_one(
     Ok(TransferEnd { entry, is_skipped: false })
 }
 
-/// The file in the cloud, if it has the same length and digest.
+/// The file in the cloud, if it has the same length, digest and executable bit.
 async fn find_same(cloud: &Client, upload: &PlannedUpload) -> Result<Option<Entry>, ClientError> {
     let Some(entry) = cloud.find(&upload.to).await? else { return Ok(None) };
     let EntryKind::File(content) = &entry.kind else { return Ok(None) };
-    Ok(is_same(&upload.file, content).await?.then_some(entry))
+    let is_program = upload.file.metadata().is_ok_and(|metadata| is_executable_here(&metadata));
+    let is_found = is_program == is_executable(content) && is_same(&upload.file, content).await?;
+    Ok(is_found.then_some(entry))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::rfc3339;
+use crate::file::executable::is_executable;
 use crate::{CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileVersion, SectorPath, TrashItem, Usage};
 
 /// An entry as JSON (contract: `stat`).
@@ -20,6 +21,8 @@ pub struct EntryView {
     pub acl: bool,
     pub records: Option<String>,
     pub copies_wanted: Option<u8>,
+    /// Whether it is a program: it may be run where it comes to a disk.
+    pub executable: Option<bool>,
 }
 
 impl From<&Entry> for EntryView {
@@ -39,6 +42,7 @@ impl From<&Entry> for EntryView {
             acl: entry.has_acl,
             records: content.map(|content| content.records.to_string()),
             copies_wanted: content.map(|content| content.copies),
+            executable: content.map(is_executable),
         }
     }
 }

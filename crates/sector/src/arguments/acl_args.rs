@@ -29,10 +29,10 @@ pub(crate) enum AclCommand {
         #[arg(long)]
         unknown: bool,
     },
-    /// Let it also say this; what it says of others stays
+    /// Grant these rights too; all that it grants already stays
     #[command(after_help = "Example: sector acl add /sdss user:bob:r\n\n\
-                            Who is named already gets these rights in the place of the former ones. A file or folder\n\
-                            that says nothing itself begins with what holds for it now.")]
+                            Who may read and is given `w` may then do both; `set` and `remove` take rights away. A file\n\
+                            or folder that says nothing itself begins with what holds for it now.")]
     Add {
         /// File or folder
         #[arg(value_parser = cloud_path)]

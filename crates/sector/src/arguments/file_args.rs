@@ -87,6 +87,18 @@ pub(crate) struct Ls {
     /// Also what lies below
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
+    /// The newest first
+    #[arg(short = 't', long = "by-time", conflicts_with = "by_size")]
+    pub(crate) by_time: bool,
+    /// The largest first
+    #[arg(short = 'S', long = "by-size")]
+    pub(crate) by_size: bool,
+    /// In the opposite order
+    #[arg(short, long)]
+    pub(crate) reverse: bool,
+    /// Also what jobs keep beside their output (`.sphere-…`)
+    #[arg(short, long)]
+    pub(crate) all: bool,
     /// Folders, files or globs
     #[arg(default_value = "/", value_parser = cloud_path)]
     pub(crate) paths: Vec<String>,

@@ -258,6 +258,13 @@ pub(crate) enum Command {
         /// The shell
         shell: Shell,
     },
+    /// The paths in the cloud that begin as the last word does; asked by shells
+    #[command(hide = true)]
+    CompletePaths {
+        /// The words of the command line after `sector`, up to the one that is being typed
+        #[arg(last = true)]
+        words: Vec<OsString>,
+    },
     /// Write a manual page of each command
     #[command(after_help = "Example: sector man /usr/local/share/man/man1")]
     Man {

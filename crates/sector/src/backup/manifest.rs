@@ -107,9 +107,14 @@ impl Role {
 }
 
 impl Manifest {
-    /// When it was made, for people.
+    /// When it was made, in UTC: for records, names and programs.
     pub(crate) fn made(&self) -> String {
-        show::time(self.made_unix_millis, false)
+        show::utc_time(self.made_unix_millis)
+    }
+
+    /// When it was made, for people.
+    pub(crate) fn shown_made(&self) -> String {
+        show::time(self.made_unix_millis)
     }
 
     /// The text of the manifest's file.

@@ -137,7 +137,7 @@ async fn token(cloud: &Client, command: TokenCommand, global: &Global) -> Result
     match command {
         TokenCommand::Add { user, name, life, write_profile } => {
             let token = cloud.add_token(&user, &name, life.as_secs()).await?;
-            let until = show::time(token.until_unix_millis, true);
+            let until = show::json_time(token.until_unix_millis);
             if let Some(file) = write_profile {
                 let own = Profile::load(&session::profile_file(global)?)?;
                 return Ok(Profile { user, token: token.token, session: None, ..own }.save(&file)?);
@@ -154,7 +154,7 @@ async fn token(cloud: &Client, command: TokenCommand, global: &Global) -> Result
             if global.json {
                 return show::json(&tokens.map(TokenView::from).collect::<Vec<_>>());
             }
-            let time = |millis: Option<u64>| millis.map_or_else(|| "-".into(), |millis| show::time(millis, false));
+            let time = |millis: Option<u64>| millis.map_or_else(|| "-".into(), show::time);
             let row = |token: client::TokenStatus| {
                 let (made, until) = (Some(token.made_unix_millis), token.until_unix_millis);
                 vec![token.name, time(made), time(until), time(token.used_unix_millis)]

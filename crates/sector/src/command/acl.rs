@@ -37,10 +37,16 @@ pub(crate) async fn run(cloud: &Client, command: AclCommand, global: &Global) ->
     if global.json { print(&status, global) } else { Ok(()) }
 }
 
-/// A list with these entries in it; whom they name had perhaps others before.
+/// A list that also grants what these entries do. Nobody loses a right.
 fn joined(acl: &Acl, new: &Acl) -> Result<Acl, String> {
-    let named: Vec<_> = new.entries().iter().map(|entry| entry.principal.clone()).collect();
-    Acl::new(acl.without(&named).entries().iter().chain(new.entries()).cloned().collect())
+    let mut entries = acl.entries().to_vec();
+    for more in new.entries() {
+        match entries.iter_mut().find(|entry| entry.principal == more.principal) {
+            Some(entry) => entry.rights = entry.rights.and(more.rights),
+            None => entries.push(more.clone()),
+        }
+    }
+    Acl::new(entries)
 }
 
 fn print(status: &AclStatus, global: &Global) -> Result<(), Failure> {
@@ -70,13 +76,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_added_and_replace_those_of_the_same_name_alone() {
+    fn rights_are_added_and_nobody_loses_one() {
         let acl = |text: &str| text.parse::<Acl>().unwrap();
         let joined = |old: &str, new: &str| joined(&acl(old), &acl(new)).unwrap();
         assert_eq!(joined("everyone:rx", "user:bob:rw"), acl("everyone:rx,user:bob:rw"));
+        assert_eq!(joined("everyone:rx,user:bob:r", "user:bob:w"), acl("everyone:rx,user:bob:rw"));
         assert_eq!(
             joined("user:ann:rw,user:bob:rw", "user:bob:r,group:astro:rx"),
-            acl("user:ann:rw,user:bob:r,group:astro:rx")
+            acl("user:ann:rw,user:bob:rw,group:astro:rx")
         );
     }
 }

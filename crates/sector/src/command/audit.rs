@@ -135,7 +135,7 @@ impl<'a> Lines<'a> {
 fn in_words(line: &Value) -> String {
     let text = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
     let Some(millis) = line.get("time_unix_millis").and_then(Value::as_u64) else { return line.to_string() };
-    let mut words = vec![show::time(millis, true), text("who").to_owned()];
+    let mut words = vec![show::exact_time(millis), text("who").to_owned()];
     if !text("from").is_empty() {
         words.push(format!("from {}", text("from")));
     }

@@ -55,7 +55,12 @@ pub(crate) async fn restore(asked: Restore, global: &Global) -> Result<(), Failu
     }
     for role in &restored {
         let what = if check { "can be put back as it was" } else { "is as it was" };
-        show::line(format!("the {} in {} {what} at {}", role.role.name(), role.folder.display(), manifest.made()));
+        show::line(format!(
+            "the {} in {} {what} at {}",
+            role.role.name(),
+            role.folder.display(),
+            manifest.shown_made()
+        ));
         for aside in &role.archived {
             show::line(format!("  what was there is put aside: {}", aside.display()));
         }
@@ -119,7 +124,7 @@ fn say(folder: PathBuf, manifest: &Manifest, left_out: &[PathBuf], what: &str, g
         "the backup {} {what}: {}, as at {}, {}",
         folder.display(),
         roles.join(" and "),
-        manifest.made(),
+        manifest.shown_made(),
         show::size(bytes)
     ));
     for file in left_out {

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use client::{Client, Profile};
+use client::{Client, Profile, names::location::CloudName};
+use protocol::HostAddress;
 use terminal::{failure::Failure, session};
 
 use super::transfer_limit;
@@ -24,20 +25,27 @@ pub(crate) enum CloudChoice {
     OfCommand,
     /// That of the profile of this name.
     Named(String),
+    /// That of the master at this address, for which there is a profile.
+    At(HostAddress),
     /// That of a profile that an option names, by its name or its file.
     Profile(PathBuf),
 }
 
 impl CloudChoice {
     /// The cloud that a path names.
-    pub(crate) fn of(name: Option<String>) -> Self {
-        name.map_or(Self::OfCommand, Self::Named)
+    pub(crate) fn of(name: Option<CloudName>) -> Self {
+        match name {
+            None => Self::OfCommand,
+            Some(CloudName::Profile(name)) => Self::Named(name),
+            Some(CloudName::At(address)) => Self::At(address),
+        }
     }
 
     fn profile_file(&self, global: &Global) -> Result<PathBuf, Failure> {
         match self {
             Self::OfCommand => session::profile_file(global),
             Self::Named(name) => Ok(Profile::named_file(name)?),
+            Self::At(address) => Ok(Profile::file_at(address, &session::profile_file(global)?)?),
             Self::Profile(chosen) => Ok(Profile::chosen_file(chosen)?),
         }
     }
@@ -93,7 +101,7 @@ async fn log_in(profile: Profile, file: &Path, is_one: bool, global: &Global) ->
     if is_one {
         return connected;
     }
-    let name = name_of(file)?;
+    let name = Profile::shown_file(file);
     match connected {
         Ok(cloud) => Ok(cloud.named(&name)),
         Err(mut failure) => {
@@ -101,13 +109,6 @@ async fn log_in(profile: Profile, file: &Path, is_one: bool, global: &Global) ->
             Err(failure)
         }
     }
-}
-
-/// The name of a profile's file, else the file.
-fn name_of(file: &Path) -> Result<String, Failure> {
-    let mut names = Profile::names()?.into_iter();
-    let name = names.find(|name| Profile::named_file(name).is_ok_and(|named| named == file));
-    Ok(name.unwrap_or_else(|| file.display().to_string()))
 }
 
 /// The message of a command that a person stopped.

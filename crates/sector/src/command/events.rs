@@ -43,7 +43,7 @@ fn in_words(event: &CloudEvent) -> String {
     let fields = &event.fields;
     let mut words = vec![
         event.number.to_string(),
-        show::time(event.unix_millis, true),
+        show::exact_time(event.unix_millis),
         event.kind.as_str().to_owned(),
         event.subject.clone(),
     ];

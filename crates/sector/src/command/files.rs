@@ -1,7 +1,11 @@
 //! `put`, `get` and `cat`: bytes between this machine and the cloud. It reads arguments and prints; which file goes
 //! where, and how many at once, the client library decides. It never decides where slices lie.
 
-use std::{io, ops::Range, path::PathBuf};
+use std::{
+    io,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 use client::{
     Client, ClientError, Condition, Entry, EntryKind, PutOptions,
@@ -78,19 +82,11 @@ pub(crate) async fn upload_all(
     global: &Global,
 ) -> Result<(), Failure> {
     let left_out = plan.left_out().to_vec();
-    say_left_out(&left_out, "it is a link; -L follows links");
+    transfer::say_left_out(&left_out, "it is a link; -L follows links", global);
     let shown = ShownTransfer::start(what, plan.files().len(), plan.bytes(), cloud, global);
     let observer = shown.observer(transfer::failure);
     let outcome = tree::upload(cloud, plan, options, &observer).await;
     shown.finish(&outcome, &left_out, transfer::failure)
-}
-
-/// Names what does not go.
-pub(crate) fn say_left_out(left_out: &[PathBuf], of_link: &str) {
-    for item in left_out {
-        let why = if item.is_symlink() { of_link } else { "it is no ordinary file" };
-        say!("sector: `{}` is left out: {why}", terminal::sanitize(&item.display().to_string()));
-    }
 }
 
 fn bytes_of(entry: &Entry) -> u64 {
@@ -108,10 +104,19 @@ pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(),
         return cat_all(cloud, &from, None, get.recursive).await;
     }
     let plan = DownloadPlan::new(cloud, &from, to, get.recursive).await.map_err(transfer::plan_failure)?;
+    if let Some(folder) = missing_parent(to).filter(|_| !global.quiet) {
+        say!("get: the folder `{}` is made", terminal::sanitize(&folder.display().to_string()));
+    }
     let shown = ShownTransfer::start("get", plan.files().len(), plan.bytes(), cloud, global);
     let existing = if get.force { ExistingFiles::FetchAnew } else { ExistingFiles::Keep };
     let outcome = tree::download(cloud, plan, existing, &shown.observer(failed_download)).await;
     shown.finish(&outcome, &[], failed_download)
+}
+
+/// The folder above a destination, where it is not there: it may be mistyped.
+fn missing_parent(to: &str) -> Option<&Path> {
+    let parent = Path::new(to).parent().filter(|parent| !parent.as_os_str().is_empty())?;
+    (!parent.exists()).then_some(parent)
 }
 
 fn failed_download(failed: &FailedFile) -> Failure {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use client::{
     Client, Condition, PutOptions, SectorPath,
-    names::location::Location,
+    names::location::{CloudName, Location},
     tree::{self, CopyPlan},
 };
 use protocol::Reason;
@@ -99,7 +99,7 @@ impl AskedCopy {
         let ([there], from) = (&clouds[..], sources.into_iter().map(|source| source.path).collect()) else {
             return Err(Failure::usage("all that is copied must lie in one cloud: use a command for each cloud"));
         };
-        let chosen = |named: &Option<String>, option: &Option<PathBuf>, name: &str| match (named, option) {
+        let chosen = |named: &Option<CloudName>, option: &Option<PathBuf>, name: &str| match (named, option) {
             (Some(_), Some(_)) => {
                 Err(Failure::usage(format!("name the cloud once: in the path, or with --{name}-profile")))
             }

@@ -127,7 +127,15 @@ pub(crate) async fn jobs(cloud: &Client, wanted: JobsArguments, global: &Global)
     }
     let rows: Vec<_> = views
         .into_iter()
-        .map(|view| vec![view.id, view.state.to_owned(), view.user, view.started.unwrap_or_default(), view.title])
+        .map(|view| {
+            vec![
+                view.id,
+                view.state.to_owned(),
+                view.user,
+                view.started.map(|at| show::time_of(&at)).unwrap_or_default(),
+                view.title,
+            ]
+        })
         .collect();
     show::table(&["id", "state", "user", "started", "what"], &rows);
     Ok(())
@@ -159,7 +167,7 @@ pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global
             view.id,
             view.state,
             view.user,
-            view.started.as_deref().unwrap_or("-"),
+            view.started.as_deref().map_or_else(|| "-".into(), show::time_of),
             view.title
         ));
         let rows: Vec<_> = view.stages.iter().enumerate().map(|(number, stage)| stage_row(stage, number)).collect();

@@ -1,5 +1,7 @@
 //! `ls`, `tree`, `find`, `du` and `stat`: what is there. They never change anything.
 
+use std::cmp::Reverse;
+
 use client::{
     Client, ClientError, Entry, EntryKind, SectorPath,
     expand::is_glob,
@@ -18,10 +20,12 @@ pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Fa
     let (mut entries, mut failures) = (Vec::new(), Failures::default());
     for pattern in &ls.paths {
         match matching(cloud, pattern, ls.recursive).await {
+            Ok(matching) if ls.all => entries.extend(matching),
             Ok(matching) => entries.extend(shown(pattern, matching)),
             Err(failure) => failures.note(Err(failure)),
         }
     }
+    sort(&mut entries, &ls);
     if global.json {
         show_found(&entries, ls.paths.len(), &failures)?;
         return failures.into_result();
@@ -31,7 +35,7 @@ pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Fa
         let name = if full { entry.path.as_str() } else { entry.path.name().unwrap_or("/") };
         if client::namespace::is_folder(entry) { format!("{}/", name.trim_end_matches('/')) } else { name.to_owned() }
     };
-    let local = |entry: &Entry| show::local_time(entry.modified_unix_millis);
+    let time = if ls.utc { show::utc_time } else { show::time };
     if !ls.long {
         entries.iter().for_each(|entry| show::line(name(entry)));
         return failures.into_result();
@@ -45,14 +49,29 @@ pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Fa
             };
             // As `ls` marks files with an access list.
             let owner = format!("{}{}", entry.owner, if entry.has_acl { " +" } else { "" });
-            let time = if ls.utc { show::time(entry.modified_unix_millis, false) } else { local(entry) };
-            vec![size, owner, time, name(entry)]
+            vec![size, owner, time(entry.modified_unix_millis), name(entry)]
         })
         .collect();
     if !rows.is_empty() || failures.is_empty() {
         show::table(&[" size", "owner", "modified", "name"], &rows);
     }
     failures.into_result()
+}
+
+/// Puts entries into the order that was asked for. Without one, they stay as they were found.
+fn sort(entries: &mut [Entry], ls: &Ls) {
+    let bytes = |entry: &Entry| match &entry.kind {
+        EntryKind::File(content) => content.bytes,
+        EntryKind::Folder => 0,
+    };
+    if ls.by_time {
+        entries.sort_by_key(|entry| Reverse(entry.modified_unix_millis));
+    } else if ls.by_size {
+        entries.sort_by_key(|entry| Reverse(bytes(entry)));
+    }
+    if ls.reverse {
+        entries.reverse();
+    }
 }
 
 /// The document of what was found. Where all that was asked for failed, the error's document stands alone.
@@ -151,7 +170,7 @@ pub(crate) async fn stat(cloud: &Client, paths: &[String], global: &Global) -> R
             vec!["kind".to_owned(), entry.kind.to_owned()],
             vec!["owner".to_owned(), entry.owner],
             vec!["own rights".to_owned(), if entry.acl { "yes, see `sector acl get`" } else { "no" }.to_owned()],
-            vec!["modified".to_owned(), entry.modified],
+            vec!["modified".to_owned(), show::time_of(&entry.modified)],
         ];
         if let Some(bytes) = entry.size_bytes {
             rows.push(vec!["size".to_owned(), format!("{} ({bytes} bytes)", show::size(bytes))]);
@@ -161,6 +180,7 @@ pub(crate) async fn stat(cloud: &Client, paths: &[String], global: &Global) -> R
             ("digest", entry.digest),
             ("records", entry.records),
             ("copies wanted", entry.copies_wanted.map(|copies| copies.to_string())),
+            ("executable", entry.executable.filter(|is_program| *is_program).map(|_| "yes".to_owned())),
         ] {
             rows.extend(value.map(|value| vec![name.to_owned(), value]));
         }

@@ -84,7 +84,7 @@ pub(crate) async fn whoami(cloud: &Client, global: &Global) -> Result<(), Failur
             groups: you.rights.groups,
             admin: you.rights.admin,
             session,
-            until: until.map(|until| show::time(until, true)),
+            until: until.map(show::json_time),
         });
     }
     show::line(format!("user     {}", you.rights.user));
@@ -94,7 +94,7 @@ pub(crate) async fn whoami(cloud: &Client, global: &Global) -> Result<(), Failur
     ));
     show::line(format!("admin    {}", if you.rights.admin { "yes" } else { "no" }));
     show::line(format!("session  {}", session.unwrap_or_else(|| "-".into())));
-    show::line(format!("until    {}", until.map_or_else(|| "it is revoked".into(), |until| show::time(until, false))));
+    show::line(format!("until    {}", until.map_or_else(|| "it is revoked".into(), show::time)));
     Ok(())
 }
 

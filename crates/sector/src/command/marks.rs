@@ -29,9 +29,9 @@ async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let rows: Vec<_> = views
         .into_iter()
         .map(|mark| {
-            let until = mark.until.unwrap_or_else(|| "cleared".into());
+            let until = mark.until.map_or_else(|| "cleared".into(), |until| show::time_of(&until));
             let by = mark.by.unwrap_or_else(|| "measured".into());
-            vec![mark.what, mark.state.to_owned(), by, mark.since, until, mark.reason]
+            vec![mark.what, mark.state.to_owned(), by, show::time_of(&mark.since), until, mark.reason]
         })
         .collect();
     show::table(&["what", "state", "by", "since", "until", "why"], &rows);

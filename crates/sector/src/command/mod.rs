@@ -8,6 +8,7 @@ mod audit;
 mod backup;
 mod check;
 mod clouds;
+mod complete_paths;
 mod completions;
 mod curves;
 mod doctor;
@@ -57,6 +58,8 @@ use crate::{
     },
     cloud, demo,
 };
+use std::sync::Arc;
+
 use client::Client;
 use terminal::{failure::Failure, interrupted, session};
 
@@ -104,6 +107,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
             completions::completions(shell);
             Ok(())
         }
+        Command::CompletePaths { words } => {
+            Box::pin(complete_paths::complete(words)).await;
+            Ok(())
+        }
         Command::Man { folder } => completions::manual(&folder),
         Command::Audit(asked) => match audit::offline(&asked, global).await {
             Some(done) => done,
@@ -149,7 +156,8 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Health => nodes::health(cloud, global).await,
         Command::Metrics(asked) => metrics::run(cloud, &asked, global).await,
         Command::Load(asked) => load::run(cloud, asked, global).await,
-        Command::Top(asked) => Box::pin(top::run(cloud, asked)).await,
+        // What it waits for stands on its screen.
+        Command::Top(asked) => Box::pin(top::run(&cloud.telling(Arc::new(|_| ())), asked)).await,
         Command::Web(asked) => web::run(cloud, &asked, global).await,
         Command::Mark(command) => marks::run(cloud, command, global).await,
         Command::Links(asked) => links::run(cloud, asked, global).await,
@@ -204,6 +212,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         | Command::Restore(_)
         | Command::Inspect(_)
         | Command::Completions { .. }
+        | Command::CompletePaths { .. }
         | Command::Man { .. }
         | Command::Spe
         | Command::Driver

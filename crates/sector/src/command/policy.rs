@@ -35,7 +35,7 @@ pub(crate) async fn run(cloud: &Client, command: PolicyCommand, global: &Global)
 
 async fn set(cloud: &Client, path: &SectorPath, policy: Policy) -> Result<(), Failure> {
     for warning in cloud.set_policy(path, policy).await?.warnings {
-        terminal::say!("sector: {warning}");
+        terminal::say!("sector: it is set, but {warning}");
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ pub(crate) async fn run(cloud: &Client, command: SessionCommand, global: &Global
 }
 
 async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
-    let time = |millis| show::time(millis, global.json);
+    let time = if global.json { show::json_time } else { show::time };
     let sessions = cloud.sessions().await?.into_iter().map(|session| SessionView {
         session: session.session.to_string(),
         user: session.user.to_string(),

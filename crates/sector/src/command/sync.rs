@@ -14,8 +14,7 @@ use terminal::{
 
 use super::{
     clouds::{CloudChoice, Clouds},
-    files::say_left_out,
-    transfer::{self, ShownTransfer},
+    transfer::{self, ShownTransfer, say_left_out},
 };
 use crate::arguments::{Global, SyncFolders};
 
@@ -48,7 +47,7 @@ async fn sync_folders(
     global: &Global,
 ) -> Result<(), Failure> {
     let plan = SyncPlan::new((there, here), from, to, options).await?;
-    say_left_out(plan.left_out(), "it is a link");
+    say_left_out(plan.left_out(), "it is a link", global);
     for item in plan.kept() {
         let what = if item.is_symlink() { "a link" } else { "no ordinary file" };
         say!("sector: `{}` stays, since it is {what}; remove it yourself", sanitize(&item.display().to_string()));

@@ -4,7 +4,10 @@
 use std::{
     fmt::Display,
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -30,21 +33,36 @@ pub(crate) struct ShownTransfer {
     deleted: Option<usize>,
     is_quiet: bool,
     is_json: bool,
+    /// How many failures are named as they happen.
+    named_max: usize,
 }
 
 impl ShownTransfer {
     /// Begins to show the transfer of so many files and bytes.
     pub(crate) fn start(what: &'static str, files: usize, bytes: u64, cloud: &Client, global: &Global) -> Self {
         let meter = Arc::new(Meter::start(what, bytes, global).of(cloud).counting(files));
-        Self { what, meter, begun: Instant::now(), deleted: None, is_quiet: global.quiet, is_json: global.json }
+        Self {
+            what,
+            meter,
+            begun: Instant::now(),
+            deleted: None,
+            is_quiet: global.quiet,
+            is_json: global.json,
+            named_max: named_max(global),
+        }
     }
 
     /// Shows files and bytes, and prints each failure in the words of `failure_of`.
     pub(crate) fn observer(&self, failure_of: fn(&FailedFile) -> Failure) -> TreeObserver {
         let meter = Arc::clone(&self.meter);
+        let (named, named_max) = (AtomicUsize::new(0), self.named_max);
         Arc::new(move |event| match event {
             TreeEvent::Bytes(bytes) => meter.add(bytes),
-            TreeEvent::Failed(failed) => say!("sector: {}", sanitize(&failure_of(failed).message)),
+            TreeEvent::Failed(failed) => {
+                if named.fetch_add(1, Ordering::Relaxed) < named_max {
+                    say!("sector: {}", sanitize(&failure_of(failed).message));
+                }
+            }
             TreeEvent::Done(_) => meter.add_file(),
         })
     }
@@ -73,6 +91,9 @@ impl ShownTransfer {
             failed: failures.iter().map(Failure::view).collect(),
             left_out: left_out.iter().map(|item| item.display().to_string()).collect(),
         };
+        if let Some(message) = further(failures.len(), self.named_max, "failed") {
+            say!("sector: {message}");
+        }
         let passed_bytes = sums.bytes.saturating_sub(skipped_bytes).saturating_sub(sums.kept_bytes);
         self.end(sums, passed_bytes)?;
         failures.into_iter().next().map_or(Ok(()), |failure| Err(failure.printed()))
@@ -98,6 +119,30 @@ impl ShownTransfer {
             say!("{}: {}", self.what, sums.message(passed_bytes));
         }
         Ok(())
+    }
+}
+
+/// How many of a list are named: the first few, or all with `-v`.
+fn named_max(global: &Global) -> usize {
+    if global.verbose > 0 { usize::MAX } else { NAMED_MAX }
+}
+
+/// The sentence about what was not named.
+fn further(count: usize, named_max: usize, what: &str) -> Option<String> {
+    let count = count.checked_sub(named_max).filter(|count| *count > 0)?;
+    Some(format!("{count} more {what}; -v names each"))
+}
+
+/// Names what does not go: the first few, or all with `-v`.
+pub(crate) fn say_left_out(left_out: &[PathBuf], of_link: &str, global: &Global) {
+    let most = named_max(global);
+    for item in left_out.iter().take(most) {
+        let why = if item.is_symlink() { of_link } else { "it is no ordinary file" };
+        say!("sector: `{}` is left out: {why}", sanitize(&item.display().to_string()));
+    }
+    let is_one = left_out.len() == most.saturating_add(1);
+    if let Some(message) = further(left_out.len(), most, if is_one { "is left out" } else { "are left out" }) {
+        say!("sector: {message}");
     }
 }
 
@@ -174,6 +219,8 @@ pub(crate) fn split(paths: &[String]) -> Result<(&[String], &str), Failure> {
     }
 }
 
+/// So many failures, or files that are left out, are named. Of thousands a count says more.
+const NAMED_MAX: usize = 10;
 /// A rate over less than this says nothing.
 const RATED: Duration = Duration::from_millis(50);
 
@@ -193,6 +240,14 @@ mod tests {
         assert_eq!(sums.message(0), "3 files, 3.0 MiB, 1 skipped, 2 deleted, 2.0 s");
         sums = TransferView { files: 1, bytes: 5, ..TransferView::default() };
         assert_eq!(sums.message(5), "1 file, 5 B, 0.0 s");
+    }
+
+    #[test]
+    fn of_many_failures_the_first_ten_are_named_and_the_others_counted() {
+        assert_eq!((further(0, NAMED_MAX, "failed"), further(10, NAMED_MAX, "failed")), (None, None));
+        assert_eq!(further(61_000, NAMED_MAX, "failed").as_deref(), Some("60990 more failed; -v names each"));
+        let verbose = Global { verbose: 1, ..Global::default() };
+        assert_eq!(further(61_000, named_max(&verbose), "failed"), None);
     }
 
     #[test]

@@ -27,8 +27,8 @@ async fn list(cloud: &Client, all_users: bool, global: &Global) -> Result<(), Fa
         .into_iter()
         .map(|item| {
             let size = item.bytes.map_or_else(|| "-".into(), show::size);
-            let removed = show::time(item.key.removed_unix_millis, false);
-            let until = show::time(item.until_unix_millis, false);
+            let removed = show::time(item.key.removed_unix_millis);
+            let until = show::time(item.until_unix_millis);
             vec![size, item.user.to_string(), removed, until, item.from.to_string()]
         })
         .collect();

@@ -18,9 +18,9 @@ pub(crate) async fn run(cloud: &Client, asked: &Versions, global: &Global) -> Re
             vec![
                 show::size(version.bytes),
                 version.version.to_string(),
-                show::time(version.replaced_unix_millis, false),
+                show::time(version.replaced_unix_millis),
                 version.replaced_by.to_string(),
-                show::time(version.until_unix_millis, false),
+                show::time(version.until_unix_millis),
                 version.at.to_string(),
             ]
         })

@@ -13,11 +13,10 @@ pub(crate) async fn run(cloud: &Client, global: &Global) -> Result<(), Failure> 
     }
     let cells = |row: &WorkRow| {
         let view = WorkView::from(row);
-        let time = |millis| show::time(millis, false);
         let fault = row.item.last_fault.as_ref();
-        let fault = fault.map(|fault| format!("{} {}", time(fault.unix_millis), fault.message));
+        let fault = fault.map(|fault| format!("{} {}", show::time(fault.unix_millis), fault.message));
         let subject = if view.subject.is_empty() { "-".into() } else { view.subject };
-        let next = or_dash(row.item.next_unix_millis.map(time));
+        let next = or_dash(row.item.next_unix_millis.map(show::time));
         vec![view.at, view.work.into(), subject, view.state.into(), progress(&row.item), next, or_dash(fault)]
     };
     let head = ["at", "work", "of", "state", "progress", "next", "last error"];

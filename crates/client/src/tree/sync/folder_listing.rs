@@ -22,8 +22,11 @@ use super::{
 };
 use crate::{
     Client, ClientError,
-    file::local_time::unix_millis,
-    names::{location::Location, namespace::is_folder},
+    file::{executable::is_executable, local_time::unix_millis},
+    names::{
+        location::{CloudName, Location},
+        namespace::is_folder,
+    },
 };
 
 /// A folder of this machine or of the cloud.
@@ -50,12 +53,12 @@ pub(super) enum FoundItems {
 }
 
 impl SyncFolder {
-    /// `sector://PATH` is a folder of the cloud, `sector://@NAME/PATH` one of the cloud of this name, and everything
-    /// else one of this machine. Gives the name too.
+    /// `sector://PATH` is a folder of the cloud, `sector://@NAME/PATH` one of another cloud ([`Location`]), and everything
+    /// else one of this machine. Gives the other cloud too.
     ///
     /// # Errors
     /// If it is no path in the cloud.
-    pub fn parse(text: &str) -> Result<(Option<String>, Self), ClientError> {
+    pub fn parse(text: &str) -> Result<(Option<CloudName>, Self), ClientError> {
         match Location::parse_url(text)? {
             Some(Location { cloud, path }) => Ok((cloud, Self::Cloud(SectorPath::parse(&path)?))),
             None => Ok((None, Self::Local(text.into()))),
@@ -121,8 +124,9 @@ fn read_local(folder: &Path) -> Result<Option<FoundFolder>, ClientError> {
 fn listed_local(kind: &LocalKind) -> ListedItem {
     match kind {
         LocalKind::Folder => ListedItem::Folder,
-        LocalKind::File { bytes, modified } => ListedItem::File(FileFacts {
+        LocalKind::File { bytes, modified, is_executable } => ListedItem::File(FileFacts {
             bytes: *bytes,
+            is_executable: *is_executable,
             modified_unix_millis: modified.and_then(unix_millis),
             ..FileFacts::default()
         }),
@@ -151,6 +155,7 @@ fn listed_entry(entry: &Entry) -> ListedItem {
         EntryKind::Folder => ListedItem::Folder,
         EntryKind::File(content) => ListedItem::File(FileFacts {
             bytes: content.bytes,
+            is_executable: is_executable(content),
             modified_unix_millis: Some(entry.modified_unix_millis),
             digest: Some(content.digest),
             records: Some(content.records),

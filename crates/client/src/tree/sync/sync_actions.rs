@@ -28,6 +28,7 @@ pub(super) enum ListedItem {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FileFacts {
     pub(super) bytes: u64,
+    pub(super) is_executable: bool,
     pub(super) modified_unix_millis: Option<u64>,
     /// In the cloud.
     pub(super) digest: Option<Digest>,
@@ -131,7 +132,7 @@ pub(super) fn actions(
 
 /// Whether a file has to go; `None`: the destination has it.
 fn compared(source: &FileFacts, there: &FileFacts, checksum: bool) -> Option<SyncActionKind> {
-    if source.bytes != there.bytes {
+    if (source.bytes, source.is_executable) != (there.bytes, there.is_executable) {
         return Some(SyncActionKind::Changed);
     }
     if let (Some(one), Some(other)) = (source.digest, there.digest) {

@@ -290,25 +290,26 @@ fn check_folders(from: &SyncFolder, to: &SyncFolder, is_one_cloud: bool) -> Resu
     }
 }
 
-/// Neither was written as a folder of the cloud. Which one was meant is a guess, and `--delete` could make a wrong one
-/// dear: so the line is shown, and nothing is done.
+/// Neither was written as a folder of the cloud. What is there says nothing of which one was meant, and `--delete` could
+/// make a wrong guess dear. So both lines are shown, and nothing is done.
 fn neither_in_cloud(from: &Path, to: &Path) -> ClientError {
-    let is_cloud = |one: &Path, other: &Path| match (one.is_dir(), other.is_dir()) {
-        (false, true) => true,
-        (true, false) => false,
-        _ => one.is_absolute() && !other.is_absolute(),
-    };
-    let as_url = |path: &Path| format!("sector://{}", path.display().to_string().trim_start_matches('/'));
-    let (shown_from, shown_to) = match is_cloud(from, to) {
-        true => (as_url(from), to.display().to_string()),
-        false => (from.display().to_string(), as_url(to)),
-    };
+    let (shown_from, shown_to) = (from.display(), to.display());
     ClientError::Usage(format!(
-        "`{}` and `{}` are both folders of this machine: write the one in the cloud with `sector://`, such as \
-         `{shown_from}` to `{shown_to}`",
-        from.display(),
-        to.display()
+        "a folder of the cloud is written with `sector://`, and neither of these is: from `{shown_from}` to `{}` sends, \
+         from `{}` to `{shown_to}` fetches",
+        as_url(to),
+        as_url(from)
     ))
+}
+
+/// How a local path would be written if it were one in the cloud, where there is no working folder.
+fn as_url(path: &Path) -> String {
+    let text = path.display().to_string();
+    let mut rest = text.as_str();
+    while let Some(shorter) = ["/", "./", "../"].iter().find_map(|prefix| rest.strip_prefix(prefix)) {
+        rest = shorter;
+    }
+    format!("sector://{}", if matches!(rest, "." | "..") { "FOLDER" } else { rest })
 }
 
 /// Refuses removals while the names of a source in the cloud are put together: it would seem to lack files.
@@ -418,18 +419,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_neither_folder_is_in_the_cloud_the_line_that_was_probably_meant_is_shown() {
+    fn where_neither_folder_is_in_the_cloud_both_lines_are_shown_whatever_is_there() {
+        let error = |from: &str, to: &str| neither_in_cloud(Path::new(from), Path::new(to)).to_string();
         let here = std::env::temp_dir();
-        let here = here.to_str().unwrap_or_default();
-        for (from, to, shown) in [
-            (here, "/no/such", format!("`{here}` to `sector://no/such`")),
-            ("/no/such", here, format!("`sector://no/such` to `{here}`")),
-            ("no/such", "/no/more", "`no/such` to `sector://no/more`".into()),
-            ("/no/such", "no/more", "`sector://no/such` to `no/more`".into()),
-            ("no/such", "no/more", "`no/such` to `sector://no/more`".into()),
-        ] {
-            let error = neither_in_cloud(Path::new(from), Path::new(to)).to_string();
-            assert!(error.ends_with(&shown), "{error}");
+        for from in [here.to_str().unwrap_or_default(), "no/such"] {
+            let bare = from.trim_start_matches('/');
+            let (sends, fetches) =
+                (format!("from `{from}` to `sector://sy` sends"), format!("from `sector://{bare}` to"));
+            let error = error(from, "/sy");
+            assert!(error.contains(&sends) && error.ends_with(&format!("{fetches} `/sy` fetches")), "{error}");
+        }
+        for (local, url) in [("./a", "a"), ("../../a/b", "a/b"), (".git", ".git"), (".", "FOLDER"), ("..", "FOLDER")] {
+            let error = error("/x", local);
+            assert!(error.contains(&format!("to `sector://{url}` sends")), "{error}");
         }
     }
 }

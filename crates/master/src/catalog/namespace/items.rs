@@ -2,7 +2,7 @@
 //! [`StringPool`], and each owner is stored once. Rare parts (user metadata, rights, unusual numbers) are in separate
 //! tables. Serves every call of the namespace. It never handles a path or decides what may be done.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use protocol::{
     Acl, Digest, FileId, RecordFraming, SliceId, UserName, Version,
@@ -29,7 +29,9 @@ pub(super) struct Items {
     owners: Owners,
     /// What does not fit into a record, by slot.
     rare: BTreeMap<Slot, Rare>,
-    user: BTreeMap<Slot, BTreeMap<String, String>>,
+    user: BTreeMap<Slot, Arc<BTreeMap<String, String>>>,
+    /// What was added to `user` last: most that have any say the same, that a file is a program.
+    last_user: Arc<BTreeMap<String, String>>,
     acls: Acls,
 }
 
@@ -73,6 +75,7 @@ impl Items {
             owners: Owners::default(),
             rare: BTreeMap::new(),
             user: BTreeMap::new(),
+            last_user: Arc::default(),
             acls: Acls::default(),
         }
     }
@@ -278,7 +281,10 @@ impl Items {
             digest: Digest(record.digest),
             records,
             copies: record.copies,
-            user: if record.is(USER) { self.user.get(&slot).cloned().unwrap_or_default() } else { BTreeMap::new() },
+            user: match self.user.get(&slot) {
+                Some(user) if record.is(USER) => BTreeMap::clone(user),
+                _ => BTreeMap::new(),
+            },
         })
     }
 
@@ -381,7 +387,10 @@ impl Items {
             }
         }
         if !user.is_empty() {
-            self.user.insert(slot, user);
+            if *self.last_user != user {
+                self.last_user = Arc::new(user);
+            }
+            self.user.insert(slot, Arc::clone(&self.last_user));
         }
         let all = &self.records;
         let hash = |slot| all.get(slot).map_or(0, |record| hash_of_slice(record.slice()));

@@ -35,8 +35,10 @@ pub(crate) async fn requests(cloud: &Client, global: &Global) -> Result<(), Fail
     if global.json {
         return show::json(&views);
     }
-    let rows: Vec<_> =
-        views.into_iter().map(|view| vec![view.id, view.fingerprint, view.address, view.asked]).collect();
+    let rows: Vec<_> = views
+        .into_iter()
+        .map(|view| vec![view.id, view.fingerprint, view.address, show::time_of(&view.asked)])
+        .collect();
     show::table(&["id", "fingerprint", "address", "asked"], &rows);
     Ok(())
 }
@@ -83,7 +85,7 @@ impl From<WaitingMachine> for WaitingView {
             id: waiting.name.to_string(),
             fingerprint: waiting.key.to_string(),
             address: waiting.address.to_string(),
-            asked: show::time(waiting.asked_unix_millis, true),
+            asked: show::json_time(waiting.asked_unix_millis),
         }
     }
 }

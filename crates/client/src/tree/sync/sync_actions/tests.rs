@@ -14,6 +14,7 @@ fn local(bytes: u64, modified: u64) -> ListedItem {
 fn in_cloud(bytes: u64, modified: u64, digest: u8) -> ListedItem {
     ListedItem::File(FileFacts {
         bytes,
+        is_executable: false,
         modified_unix_millis: Some(modified),
         digest: Some(Digest([digest; 32])),
         records: Some(RecordFraming::File),

@@ -50,7 +50,7 @@ fn cells(job: &JobRecord, rates: &JobRates) -> Vec<Cell> {
         Cell::Text(or_dash(rate.map(|rate| format!("{}/s", show::size(rate))))),
         Cell::Text(or_dash(percent)),
         Cell::Text(show::size(bytes_read(job))),
-        Cell::Text(show::time(job.started_unix_millis, false)),
+        Cell::Text(show::time(job.started_unix_millis)),
         Cell::Text(job.job.to_string()),
     ]
 }

@@ -91,7 +91,7 @@ fn health_lines(top: &Top, columns: usize) -> Vec<String> {
         (None, Some((health, _))) => in_two(&health, columns),
         (Some(why), None) => vec![not_known(why)],
         (Some(why), Some((health, then))) => {
-            vec![not_known(why), format!("at {}: {health}", show::time(then, false))]
+            vec![not_known(why), format!("at {}: {health}", show::time(then))]
         }
     }
 }
@@ -108,7 +108,7 @@ fn facts_line(snapshot: &Snapshot, columns: usize) -> String {
         show::count(sites.len(), "site"),
         format!("{} used", show::size(snapshot.health.used_bytes)),
         format!("{} free", show::size(snapshot.health.free_bytes)),
-        show::time(snapshot.unix_millis, false),
+        show::time(snapshot.unix_millis),
     ];
     let mut line = format!("{up} of {} up", show::count(snapshot.nodes.len(), "node"));
     for fact in further {

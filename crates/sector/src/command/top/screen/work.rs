@@ -43,7 +43,7 @@ pub(super) fn draw(top: &mut Top, area: Rect, buffer: &mut Buffer) {
 fn cells(row: &WorkRow) -> Vec<Cell> {
     let view = WorkView::from(row);
     let subject = Some(view.subject).filter(|subject| !subject.is_empty());
-    let next = row.item.next_unix_millis.map(|millis| show::time(millis, false));
+    let next = row.item.next_unix_millis.map(show::time);
     let texts = [
         view.state.into(),
         view.work.into(),
