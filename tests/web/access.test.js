@@ -6,7 +6,7 @@ import { login, newPage } from './browser.js';
 import { bigOverview, events, go, job, until } from './kit.js';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const PAGES = ['#/', '#/nodes/node-1', '#/files', '#/jobs', '#/jobs/bbbb000011112222', '#/jobs/new', '#/work', '#/trash', '#/people', '#/audit', '#/nowhere'];
+const PAGES = ['#/', '#/nodes/node-1', '#/files', '#/jobs', '#/jobs/bbbb000011112222', '#/jobs/new', '#/work', '#/events?since=1d', '#/trash', '#/people', '#/audit', '#/nowhere'];
 
 async function findings(page) {
   await page.evaluate(AXE);

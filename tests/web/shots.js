@@ -8,7 +8,7 @@ const out = process.argv[2] ?? 'shots';
 mkdirSync(out, { recursive: true });
 const target = server();
 const browser = await launch();
-const PAGES = [['overview', '#/'], ['node', '#/nodes/node-1'], ['files', '#/files/shots'], ['file', '#/files/shots?show=table.csv'], ['parquet', '#/files/shots?show=table.parquet'], ['jobs', '#/jobs'], ['new-job', '#/jobs/new?input=/shots'], ['job', '#/jobs/aaaa000011112222'], ['work', '#/work'], ['trash', '#/trash'], ['people', '#/people'], ['audit', '#/audit']];
+const PAGES = [['overview', '#/'], ['node', '#/nodes/node-1'], ['files', '#/files/shots'], ['file', '#/files/shots?show=table.csv'], ['parquet', '#/files/shots?show=table.parquet'], ['jobs', '#/jobs'], ['new-job', '#/jobs/new?input=/shots'], ['job', '#/jobs/aaaa000011112222'], ['work', '#/work'], ['events', '#/events?since=1d'], ['trash', '#/trash'], ['people', '#/people'], ['audit', '#/audit']];
 for (const [mode, options] of [['light', {}], ['dark', { theme: 'dark' }], ['phone', { size: 'phone' }]]) {
   const page = await newPage(browser, target.base, options);
   const shoot = async (name) => { await page.waitForTimeout(1500); await page.screenshot({ path: `${out}/${name}-${mode}.png`, fullPage: true }); };

@@ -3,6 +3,7 @@
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from './vendor/htm.js';
 import { onLoggedOut, send } from './api.js';
 import { Audit } from './audit.js';
+import { Events } from './events.js';
 import { Files } from './files.js';
 import { clock, ago, plural } from './format.js';
 import { Job } from './job.js';
@@ -20,7 +21,7 @@ import { Uploads } from './uploads.js';
 import { Ask, Failed, Messages, Name, Notice, Sentence, tell } from './widgets.js';
 import { Work } from './work.js';
 
-const ROOMS = [['', 'Overview'], ['files', 'Files'], ['jobs', 'Jobs'], ['work', 'Work'], ['trash', 'Trash'], ['people', 'People'], ['audit', 'Audit']];
+const ROOMS = [['', 'Overview'], ['files', 'Files'], ['jobs', 'Jobs'], ['work', 'Work'], ['events', 'Events'], ['trash', 'Trash'], ['people', 'People'], ['audit', 'Audit']];
 
 function App() {
   const [session, setSession] = useState(undefined);
@@ -103,6 +104,7 @@ function Screen({ route, session }) {
   if (room === 'jobs' && id === 'new') return html`<${JobForm} options=${route.options} session=${session} />`;
   if (room === 'jobs') return id ? html`<${Job} id=${id} key=${id} session=${session} output=${route.options.get('output')} />` : html`<${Jobs} options=${route.options} session=${session} />`;
   if (room === 'work') return html`<${Work} />`;
+  if (room === 'events') return html`<${Events} options=${route.options} />`;
   if (room === 'trash') return html`<${Trash} session=${session} />`;
   if (room === 'people') return html`<${People} session=${session} />`;
   if (room === 'audit') return html`<${Audit} options=${route.options} />`;
