@@ -127,6 +127,12 @@ impl Gateway {
     }
 }
 
+impl Gateway {
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
 impl Drop for Gateway {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -313,6 +319,15 @@ fn every_request_of_the_description_is_there_and_wants_a_user() {
     assert!(metrics.header("content-type").starts_with("text/plain; version=0.0.4"));
     assert!(metrics.text().contains("\nsector_node_slices "), "{}", metrics.text());
     visitor.get("/metrics/nobody").reason(404);
+    // The gateway is one of the roles, and for administrators like all of them.
+    assert!(targets.as_array().unwrap().iter().any(|target| target["labels"]["role"] == "gateway"), "{targets}");
+    let own = visitor.get("/metrics/gateway").text();
+    assert!(own.contains("sector_gateway_requests_total{request=\"GET /metrics\",status=\"200\"} 1\n"), "{own}");
+    cloud.ok(&["user", "add", "ann", "--service"]);
+    let token = cloud.ok(&["user", "token", "add", "ann", "tests"]);
+    let mut ann = Visitor::at(&visitor.page);
+    ann.token = Some(basic("ann", token.trim()));
+    assert_eq!(ann.get("/metrics/gateway").reason(403), "no_right");
     let open = ["/login", "/login/link", "/login/browser", "/login/browser/{id}", "/logout", "/openapi.json"];
     let mut seen = 0;
     for (path, methods) in described["paths"].as_object().unwrap() {

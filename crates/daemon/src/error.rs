@@ -2,7 +2,7 @@
 //! operation, and says what to do. None of these errors is sent to a peer unless the operator caused it. This file
 //! never handles an error: callers do.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use protocol::{
     Reason, Refusal,
@@ -91,12 +91,26 @@ pub enum DaemonError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The address for metrics cannot be listened on.
+    #[error("cannot listen at {address} for those who read metrics: {source}; see `metrics_listen` in the settings")]
+    MetricsPort {
+        /// The address of the settings.
+        address: SocketAddr,
+        /// The error of the operating system.
+        source: io::Error,
+    },
     /// The filter for the log could not be understood.
     #[error("cannot understand `{filter}` in SECTOR_LOG: {why}; write for example SECTOR_LOG=info,sector_net=debug")]
     LogFilter {
         /// What was given.
         filter: String,
         /// What is wrong with it.
+        why: String,
+    },
+    /// The variables of OpenTelemetry cannot be followed.
+    #[error("cannot send traces: {why}; see the variables OTEL_… in docs/howto/traces.md")]
+    Traces {
+        /// What is wrong.
         why: String,
     },
     /// Signals cannot be listened for.
@@ -146,7 +160,8 @@ impl DaemonError {
             | Self::SettingsMissing { .. }
             | Self::SettingsRefused { .. }
             | Self::Topology { .. }
-            | Self::LogFilter { .. } => Reason::Invalid,
+            | Self::LogFilter { .. }
+            | Self::Traces { .. } => Reason::Invalid,
             _ => Reason::Failed,
         };
         Refusal::new(reason, self.to_string())

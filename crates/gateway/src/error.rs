@@ -42,6 +42,9 @@ pub enum GatewayError {
         /// What is wrong.
         why: String,
     },
+    /// What surrounds every role could not.
+    #[error(transparent)]
+    Daemon(#[from] daemon::DaemonError),
     /// The cloud cannot be used.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -58,6 +61,7 @@ impl GatewayError {
         let reason = match self {
             Self::Listen { source, .. } | Self::File { source, .. } => reason_of(source),
             Self::Certificate { .. } | Self::Webhook { .. } => Reason::Invalid,
+            Self::Daemon(error) => return error.refusal(),
             Self::Client(error) => error.reason(),
         };
         Refusal::new(reason, self.to_string())

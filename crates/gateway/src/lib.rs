@@ -2,6 +2,7 @@
 //! is a thin coat over `client`: every request acts with the rights of the user who is logged in. It never holds a
 //! user's password, decides about a right, or keeps a byte of a file.
 
+mod counts;
 mod error;
 mod server;
 mod tls;

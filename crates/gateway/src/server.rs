@@ -6,6 +6,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::Router;
 use client::{Cloud, CloudSettings, Profile};
 use daemon::{
+    metrics::{MetricsPort, MetricsQuestion},
     settings::{Checked, GatewaySettings},
     shutdown::ShutdownToken,
 };
@@ -17,14 +18,16 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{Semaphore, mpsc},
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    GatewayError, tls, web,
+    GatewayError,
+    counts::{Counts, Lasting},
+    tls, web,
     webhooks::{self, Webhook},
 };
 
@@ -37,6 +40,8 @@ pub struct GatewayServer {
     web: web::Web,
     cloud: Cloud,
     webhooks: Vec<Webhook>,
+    counts: Counts,
+    metrics: Option<MetricsPort>,
 }
 
 /// Makes links to the page that log someone in. Clones are the same.
@@ -69,7 +74,8 @@ impl GatewayServer {
             (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key)?),
             _ => None,
         };
-        let webhooks = webhooks::load(settings)?;
+        let counts = Counts::default();
+        let webhooks = webhooks::load(settings, &counts)?;
         let public = settings.public_profile.as_deref().map(Profile::load).transpose()?;
         let cloud = CloudSettings {
             address: settings.master.clone(),
@@ -80,11 +86,17 @@ impl GatewayServer {
         let failed = |source| GatewayError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let metrics = MetricsPort::bind(settings.metrics_listen).await?;
         let cloud = Cloud::open(cloud, Vec::new()).await?;
-        let web =
-            web::Web::new(cloud.clone(), public, address.port(), acceptor.is_some(), settings.sessions_max as usize);
+        let about = web::WebSettings {
+            public,
+            port: address.port(),
+            is_tls: acceptor.is_some(),
+            sessions_max: settings.sessions_max as usize,
+        };
+        let web = web::Web::new(cloud.clone(), about, counts.clone());
         let connections_max = settings.connections_max as usize;
-        Ok(Self { listener, address, acceptor, connections_max, web, cloud, webhooks })
+        Ok(Self { listener, address, acceptor, connections_max, web, cloud, webhooks, counts, metrics })
     }
 
     /// Where it listens.
@@ -106,6 +118,7 @@ impl GatewayServer {
     pub async fn run(self, stopping: ShutdownToken) {
         let router = web::router(self.web.clone());
         let sending = webhooks::spawn(self.webhooks, &self.cloud, &stopping);
+        let scraping = self.metrics.map(|port| tokio::spawn(serve_metrics(port, self.web.clone())));
         let (places, tasks) = (Arc::new(Semaphore::new(self.connections_max)), TaskTracker::new());
         loop {
             let accepted = tokio::select! {
@@ -114,9 +127,10 @@ impl GatewayServer {
             };
             let Some((stream, place)) = accepted else { continue };
             let (acceptor, router, stopping) = (self.acceptor.clone(), router.clone(), stopping.clone());
+            let held = self.counts.hold(Lasting::Connection);
             tasks.spawn(async move {
                 serve(stream, acceptor, router, stopping).await;
-                drop(place);
+                drop((place, held));
             });
         }
         drop(self.listener);
@@ -126,8 +140,23 @@ impl GatewayServer {
         }
         // A message that is under way when the gateway stops is sent again after the next start.
         let _ = timeout(STOP_PATIENCE, sending.wait()).await;
+        if let Some(scraping) = scraping {
+            scraping.abort();
+        }
         self.web.close().await;
     }
+}
+
+/// Answers scrapers with what the gateway counts.
+async fn serve_metrics(port: MetricsPort, web: web::Web) {
+    let (sender, mut questions) = mpsc::channel::<MetricsQuestion>(1);
+    let answering = async {
+        while let Some(question) = questions.recv().await {
+            // It may have hung up.
+            let _ = question.send(web.metrics());
+        }
+    };
+    tokio::join!(port.run(sender), answering);
 }
 
 /// The next connection, once there is a place for it.

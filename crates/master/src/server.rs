@@ -8,7 +8,7 @@ use std::{future::ready, net::SocketAddr, path::PathBuf, sync::Arc, time::Durati
 
 use daemon::{
     group_commit::{CommitError, GroupCommit},
-    metrics::Readings,
+    metrics::{MetricsPort, MetricsQuestion, Readings},
     ready as ready_line,
     settings::{Checked, MasterSettings},
     shutdown::{ShutdownToken, TaskGroup},
@@ -73,6 +73,7 @@ pub struct MasterServer {
     renewal: CertificateRenewal,
     reset_key: StatelessResetKey,
     topology: Option<TopologyFile>,
+    metrics: Option<MetricsPort>,
 }
 
 /// Serves in a process of its own: prints the ready line and returns once it is stopped. An embedded cloud uses
@@ -122,6 +123,7 @@ impl MasterServer {
             everyone: settings.everyone().unwrap_or_default(),
             insecure_data: settings.insecure_data,
         };
+        let metrics = MetricsPort::bind(settings.metrics_listen).await?;
         let (folder, topology) = (settings.folder.clone(), settings.topology.clone());
         let load = move || {
             // Before the journal: an operator with a wrong file should not wait for millions of names to learn of it.
@@ -163,6 +165,7 @@ impl MasterServer {
             security,
             reset_key: gone_key,
             topology,
+            metrics,
         })
     }
 
@@ -187,6 +190,8 @@ impl MasterServer {
         let workers = Workers::new(&self.background);
         workers.start(WorkKind::CertificateRenewal, "", 0.0, self.renewal);
         let backups = tokio::spawn(serve_backups(self.folder, Arc::clone(&self.journal)));
+        let (scraped, mut scrapers) = mpsc::channel(SCRAPERS_MAX);
+        let scraping = self.metrics.map(|port| tokio::spawn(port.run(scraped)));
         let mut desk = ServerLoop {
             clock: self.clock,
             suspended_before: Clock::suspended(),
@@ -202,7 +207,13 @@ impl MasterServer {
             workers,
             requests: RequestCounts::default(),
         };
-        let outcome = desk.run_loop(&mut events, &mut admissions, &mut driver_questions, &stopping).await;
+        let outcome =
+            desk.run_loop(&mut events, &mut admissions, &mut driver_questions, &mut scrapers, &stopping).await;
+        // Ends the task that asks.
+        drop(scrapers);
+        if let Some(scraping) = scraping {
+            let _ = scraping.await;
+        }
         if let Err(error) = self.background.finish(BACKGROUND_PATIENCE).await {
             tracing::warn!(%error, "background work did not end in order");
         }
@@ -251,6 +262,7 @@ impl ServerLoop {
         events: &mut mpsc::Receiver<MessengerEvent>,
         admissions: &mut mpsc::Receiver<PendingSession>,
         driver_questions: &mut mpsc::Receiver<DriverQuestion>,
+        scrapers: &mut mpsc::Receiver<MetricsQuestion>,
         stopping: &ShutdownToken,
     ) -> Result<(), MasterError> {
         loop {
@@ -274,6 +286,10 @@ impl ServerLoop {
                 Some(DriverQuestion { job, key, answer }) = driver_questions.recv() => {
                     // The asker may have hung up.
                     let _ = answer.send(self.master.driver_session(job, key));
+                }
+                Some(scraper) = scrapers.recv() => {
+                    // It may have hung up.
+                    let _ = scraper.send(self.metrics());
                 }
                 Some(done) = self.orders.join_next() => {
                     // An order whose task panicked stays open until its node joins again.
@@ -578,6 +594,8 @@ const EVENTS_AT_ONCE_MAX: usize = 64;
 const REQUEST_RETRY_SECONDS: u32 = 1;
 /// Admissions that wait for the server loop: no more than joins run at once.
 const ADMISSIONS_MAX: usize = 128;
+/// Scrapers that wait for the server loop.
+const SCRAPERS_MAX: usize = 4;
 /// How long a node may take to answer an order. The longest is placing a slice on a busy disk. Longer work (copying) is
 /// answered at once and reported when it is done.
 const ORDER_MAX: Duration = Duration::from_secs(20);

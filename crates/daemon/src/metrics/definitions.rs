@@ -4,7 +4,7 @@
 use super::metric::{
     Metric,
     MetricKind::{Counter, Gauge},
-    MetricRole::{Master, Node, Security},
+    MetricRole::{Gateway, Master, Node, Security},
     MetricUnit::{Bytes, Ratio, Seconds},
 };
 
@@ -25,6 +25,9 @@ pub static METRICS: &[&Metric] = &[
     &MASTER_TRASH_ENTRIES,
     &MASTER_AUDIT_WAITING,
     &MASTER_MARKS,
+    &MASTER_EVENTS,
+    &MASTER_EVENT_FOLLOWERS,
+    &MASTER_EVENT_GAPS,
     &MASTER_REBUILD_RUNNING,
     &MASTER_REBUILD_NODES_MISSING,
     &JOURNAL_SAVES,
@@ -60,6 +63,11 @@ pub static METRICS: &[&Metric] = &[
     &NODE_LINK_ROUND_TRIP,
     &SECURITY_QUESTIONS,
     &SECURITY_CERTIFICATES,
+    &GATEWAY_REQUESTS,
+    &GATEWAY_CONNECTIONS,
+    &GATEWAY_SESSIONS,
+    &GATEWAY_EVENT_STREAMS,
+    &GATEWAY_WEBHOOK_MESSAGES,
 ];
 
 #[allow(missing_docs)] // Its help says it.
@@ -209,6 +217,36 @@ pub static MASTER_MARKS: Metric = Metric {
     unit: None,
     labels: &["kind"],
     help: "Nodes, disks and links that are marked as slow.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_EVENTS: Metric = Metric {
+    name: "sector_master_events_total",
+    kind: Counter,
+    unit: None,
+    labels: &["kind"],
+    help: "Events that were written to the journal, by kind.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_EVENT_FOLLOWERS: Metric = Metric {
+    name: "sector_master_event_followers",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Readers of events that wait for the next one.",
+    roles: &[Master],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static MASTER_EVENT_GAPS: Metric = Metric {
+    name: "sector_master_event_gaps_total",
+    kind: Counter,
+    unit: None,
+    labels: &[],
+    help: "Answers to readers of events that told of a gap: what they asked for is not kept any more.",
     roles: &[Master],
 };
 
@@ -560,4 +598,54 @@ pub static SECURITY_CERTIFICATES: Metric = Metric {
     labels: &["kind", "outcome"],
     help: "Certificates that the authority was asked for, by the kind of machine.",
     roles: &[Security],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static GATEWAY_REQUESTS: Metric = Metric {
+    name: "sector_gateway_requests_total",
+    kind: Counter,
+    unit: None,
+    labels: &["request", "status"],
+    help: "Requests that were answered, by method and route, and the HTTP status; `page` are the files of the page.",
+    roles: &[Gateway],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static GATEWAY_CONNECTIONS: Metric = Metric {
+    name: "sector_gateway_connections",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Connections of browsers and programs.",
+    roles: &[Gateway],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static GATEWAY_SESSIONS: Metric = Metric {
+    name: "sector_gateway_sessions",
+    kind: Gauge,
+    unit: None,
+    labels: &[],
+    help: "Sessions of people and programs with this gateway.",
+    roles: &[Gateway],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static GATEWAY_EVENT_STREAMS: Metric = Metric {
+    name: "sector_gateway_event_streams",
+    kind: Gauge,
+    unit: None,
+    labels: &["stream"],
+    help: "Streams of server-sent events that are open: `live` of the page, and `events`.",
+    roles: &[Gateway],
+};
+
+#[allow(missing_docs)] // Its help says it.
+pub static GATEWAY_WEBHOOK_MESSAGES: Metric = Metric {
+    name: "sector_gateway_webhook_messages_total",
+    kind: Counter,
+    unit: None,
+    labels: &["webhook", "outcome"],
+    help: "Messages of webhooks: `taken`, `failed` (tried again later), or `given-up`.",
+    roles: &[Gateway],
 };

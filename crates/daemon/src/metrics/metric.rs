@@ -46,6 +46,8 @@ pub enum MetricRole {
     Node,
     /// The security server.
     Security,
+    /// A gateway.
+    Gateway,
 }
 
 impl Metric {

@@ -6,10 +6,12 @@ pub mod definitions;
 mod label_counts;
 mod metric;
 mod page;
+mod port;
 mod readings;
 
 pub use definitions::METRICS;
 pub use label_counts::LabelCounts;
 pub use metric::{Metric, MetricKind, MetricRole, MetricUnit};
 pub use page::page;
+pub use port::{MetricsPort, MetricsQuestion};
 pub use readings::Readings;

@@ -14,6 +14,7 @@ pub fn page() -> String {
         (MetricRole::Master, "Master", "sector metrics master"),
         (MetricRole::Node, "Node", "sector metrics NODE"),
         (MetricRole::Security, "Security server", "sector metrics security"),
+        (MetricRole::Gateway, "Gateway", "GET /api/v1/metrics/gateway"),
     ] {
         // Writing to a `String` cannot fail.
         let _ =
@@ -37,8 +38,10 @@ const HEAD: &str = "\
 Made from the code (`crates/daemon/src/metrics/definitions.rs`); do not edit. To make it again:
 `cargo xtask reference`.
 
-`sector metrics` prints what a role counts, in the text format of Prometheus. It is for administrators. Names and labels
-are stable. Counters begin with 0 when the role starts. No label holds a user, a path or an address.
+`sector metrics` prints what a role counts, in the text format of Prometheus. It is for administrators. A role whose
+settings have `metrics_listen` also answers `GET /metrics` there. [`howto/prometheus.md`](howto/prometheus.md) says when
+to use which. Names and labels are stable. Counters begin with 0 when the role starts. No label holds a user, a path or
+an address.
 ";
 
 #[cfg(test)]

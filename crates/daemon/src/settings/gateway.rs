@@ -21,6 +21,9 @@ settings! {
         /// Address and port (TCP) for browsers and programs. Port 0 takes any free one. Beyond this machine, browsers
         /// need `certificate` and `key`.
         listen: SocketAddr = default("127.0.0.1:7080"),
+        /// Address and port at which `GET /metrics` answers with what it counts, for Prometheus. It is readable text
+        /// without a login: give an address that only the scraper reaches. By default none (`docs/metrics.md`).
+        metrics_listen: Option<SocketAddr> = optional(),
         /// The master.
         master: HostAddress = required("master.example.org:7400"),
         /// Certificate of the cloud's authority, in the folder of this file unless absolute.

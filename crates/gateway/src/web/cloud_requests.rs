@@ -1,8 +1,11 @@
 //! Requests about the cloud as a whole: health, nodes, load, background work, topology. They never change anything.
 
-use axum::{extract::Path, response::IntoResponse};
+use axum::{
+    extract::{Path, State},
+    response::{IntoResponse, Response},
+};
 use client::{
-    Client, MarkChange, MarkSubject,
+    Client, MarkChange, MarkSubject, Reason, Refusal,
     views::{
         HealthView, MarkView, NodeView, TopologyView, WorkView, link_series, links_page, load_page, load_series,
         marked_nodes,
@@ -13,6 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
+    Web,
     answer::{Answer, ApiError, document, done},
     ask::{Asked, Document},
     caller::Caller,
@@ -113,10 +117,20 @@ pub(crate) async fn topology(caller: Caller) -> Answer {
 }
 
 /// What a role counts, in the text format of Prometheus.
-pub(crate) async fn metrics(caller: Caller, Path(of): Path<String>) -> Answer {
+pub(crate) async fn metrics(State(web): State<Web>, caller: Caller, Path(of): Path<String>) -> Answer {
+    if of == GATEWAY {
+        // As for the other roles; here nobody else would ask.
+        if !caller.client.who_am_i().await?.rights.admin {
+            return Err(Refusal::new(Reason::NoRight, "metrics are for administrators").into());
+        }
+        return Ok(metrics_text(web.metrics()));
+    }
     let of = of.parse().map_err(|error| ApiError::invalid(format!("no role or node {of}: {error}")))?;
-    let text = caller.client.metrics(of).await?;
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+    Ok(metrics_text(caller.client.metrics(of).await?))
+}
+
+fn metrics_text(text: String) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
 /// All roles, as Prometheus discovers them (`http_sd_configs`): each is asked at this gateway.
@@ -129,7 +143,8 @@ pub(crate) async fn metrics_targets(caller: Caller, headers: HeaderMap) -> Answe
             "__metrics_path__": path, "instance": name, "role": role, "site": site, "rack": rack,
         }})
     };
-    let mut targets = vec![target("master", "master", None), target("security", "security", None)];
+    let mut targets =
+        vec![target("master", "master", None), target("security", "security", None), target(GATEWAY, GATEWAY, None)];
     let nodes = caller.client.nodes().await?;
     targets.extend(
         nodes
@@ -139,6 +154,8 @@ pub(crate) async fn metrics_targets(caller: Caller, headers: HeaderMap) -> Answe
     document(&targets)
 }
 
+/// This gateway itself, among the roles.
+const GATEWAY: &str = "gateway";
 /// Where they are.
 const METRICS: &str = "/api/v1/metrics";
 

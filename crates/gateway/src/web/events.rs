@@ -7,9 +7,12 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use axum::response::{
-    IntoResponse,
-    sse::{Event, KeepAlive, Sse},
+use axum::{
+    extract::State,
+    response::{
+        IntoResponse,
+        sse::{Event, KeepAlive, Sse},
+    },
 };
 use client::{
     EventKind, EventsFrom,
@@ -22,10 +25,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
+    Web,
     answer::{Answer, ApiError, document},
     ask::Asked,
     caller::Caller,
 };
+use crate::counts::{Held, Lasting};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,7 +41,12 @@ pub(crate) struct EventsQuery {
 }
 
 /// `GET /events`.
-pub(crate) async fn events(caller: Caller, Asked(query): Asked<EventsQuery>, headers: HeaderMap) -> Answer {
+pub(crate) async fn events(
+    State(web): State<Web>,
+    caller: Caller,
+    Asked(query): Asked<EventsQuery>,
+    headers: HeaderMap,
+) -> Answer {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let follow = text(header::ACCEPT.as_str()).is_some_and(|accept| accept.contains("text/event-stream"));
     // What has been seen says more than the address with which it all began.
@@ -56,7 +66,8 @@ pub(crate) async fn events(caller: Caller, Asked(query): Asked<EventsQuery>, hea
         kinds.map(|kind| kind.parse::<EventKind>()).collect::<Result<Vec<_>, _>>().map_err(ApiError::invalid)?;
     let mut events = caller.client.events(EventsWanted { from, kinds, path: query.path, follow })?;
     if follow {
-        return Ok(Sse::new(sent(events)).keep_alive(KeepAlive::default()).into_response());
+        let held = web.counts().hold(Lasting::EventStream);
+        return Ok(Sse::new(sent(events, held)).keep_alive(KeepAlive::default()).into_response());
     }
     events.fill().await?;
     let items = events.take_queued();
@@ -96,10 +107,12 @@ struct Sending {
     queued: VecDeque<EventItem>,
     told: Option<u64>,
     is_over: bool,
+    /// Counts it as long as it goes on.
+    _held: Held,
 }
 
-fn sent(events: EventStream) -> impl stream::Stream<Item = Result<Event, Infallible>> {
-    let state = Sending { events, queued: VecDeque::new(), told: None, is_over: false };
+fn sent(events: EventStream, held: Held) -> impl stream::Stream<Item = Result<Event, Infallible>> {
+    let state = Sending { events, queued: VecDeque::new(), told: None, is_over: false, _held: held };
     stream::unfold(state, |mut state| async move {
         loop {
             if state.is_over {
@@ -139,6 +152,14 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    #[test]
+    fn the_page_knows_every_kind_of_event() {
+        let page = include_str!("../../page/events.js");
+        for kind in EventKind::ALL {
+            assert!(page.contains(&format!("'{}'", kind.as_str())), "{kind:?}");
+        }
+    }
 
     #[test]
     fn a_place_is_a_number_a_time_or_how_long_ago_it_was() {

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::{
-    extract::{Request, State},
+    extract::{MatchedPath, Request, State},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -17,6 +17,7 @@ use super::{Web, caller::check_origin};
 pub(crate) async fn around(State(web): State<Web>, request: Request, next: Next) -> Response {
     let number = format!("{:016x}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let span = tracing::debug_span!("request", id = %number, method = %request.method(), path = request.uri().path());
+    let (asked, route) = (request.method().clone(), request.extensions().get::<MatchedPath>().cloned());
     let answered = async {
         match check_origin(request.method(), request.headers()) {
             Ok(()) => next.run(request).await,
@@ -24,6 +25,7 @@ pub(crate) async fn around(State(web): State<Web>, request: Request, next: Next)
         }
     };
     let mut response = answered.instrument(span).await;
+    web.counts().count_request(&asked, route.as_ref().map(MatchedPath::as_str), response.status());
     let headers = response.headers_mut();
     for (name, value) in ALWAYS {
         headers.entry(name).or_insert(HeaderValue::from_static(value));

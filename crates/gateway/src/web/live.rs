@@ -14,10 +14,12 @@ use futures_util::stream;
 use tokio::time::sleep;
 
 use super::{Web, answer::Answer, caller::Caller, overviews::Overview};
+use crate::counts::Lasting;
 
 /// `GET /live`.
 pub(crate) async fn live(State(web): State<Web>, caller: Caller) -> Answer {
-    let events = stream::unfold((web, caller.client, None), |(web, client, before)| async move {
+    let held = web.counts().hold(Lasting::LiveStream);
+    let events = stream::unfold((web, caller.client, None, held), |(web, client, before, held)| async move {
         if before.as_ref().is_some_and(Overview::is_last) {
             return None;
         }
@@ -26,7 +28,7 @@ pub(crate) async fn live(State(web): State<Web>, caller: Caller) -> Answer {
         }
         let now = web.overviews().fresh(&client).await;
         let event = Event::default().event(now.event()).data(now.since(before.as_ref()));
-        Some((Ok::<_, Infallible>(event), (web, client, Some(now))))
+        Some((Ok::<_, Infallible>(event), (web, client, Some(now), held)))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
 }

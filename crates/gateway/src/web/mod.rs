@@ -31,7 +31,7 @@ mod uploads;
 
 use axum::Router;
 
-pub(crate) use shared::Web;
+pub(crate) use shared::{Web, WebSettings};
 
 /// Everything that the gateway answers.
 pub(crate) fn router(web: Web) -> Router {

@@ -180,7 +180,7 @@ pub(crate) fn all() -> Vec<Route> {
         Route::new(
             "get",
             "/metrics/{of}",
-            "As `sector metrics`: `master`, `security` or a node",
+            "As `sector metrics`: `master`, `security` or a node; also `gateway`",
             cloud_requests::metrics,
         ),
         Route::new("get", "/openapi.json", "This description", describe),

@@ -97,6 +97,11 @@ impl Sessions {
         Self { table: Mutex::default(), most }
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
     pub(crate) fn get(&self, key: &SessionKey) -> Option<Arc<WebSession>> {
         let session = Arc::clone(self.lock().get(key)?);
         // One that is over stays in the table until there is a new one, and is nobody's by then.

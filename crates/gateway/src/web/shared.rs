@@ -7,6 +7,8 @@ use std::{
 
 use client::{Client, ClientError, Cloud, LoginTarget, Profile};
 
+use crate::counts::Counts;
+
 use super::{
     overviews::Overviews,
     pending_logins::PendingLogins,
@@ -30,10 +32,21 @@ struct Inner {
     sessions: Sessions,
     logins: Mutex<PendingLogins>,
     overviews: Overviews,
+    counts: Counts,
+}
+
+/// What the settings say about it.
+pub(crate) struct WebSettings {
+    /// The one whose rights visitors have.
+    pub(crate) public: Option<Profile>,
+    pub(crate) port: u16,
+    pub(crate) is_tls: bool,
+    pub(crate) sessions_max: usize,
 }
 
 impl Web {
-    pub(crate) fn new(cloud: Cloud, public: Option<Profile>, port: u16, is_tls: bool, sessions_max: usize) -> Self {
+    pub(crate) fn new(cloud: Cloud, about: WebSettings, counts: Counts) -> Self {
+        let WebSettings { public, port, is_tls, sessions_max } = about;
         let inner = Inner {
             cloud,
             public,
@@ -43,6 +56,7 @@ impl Web {
             sessions: Sessions::new(sessions_max),
             logins: Mutex::default(),
             overviews: Overviews::default(),
+            counts,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -59,6 +73,15 @@ impl Web {
             let _ = tokio::time::timeout(LOGOUT_MAX, client.logout()).await;
         }
         self.inner.cloud.close().await;
+    }
+
+    /// What the gateway counts, as Prometheus reads it.
+    pub(crate) fn metrics(&self) -> String {
+        self.counts().text(self.sessions().count())
+    }
+
+    pub(super) fn counts(&self) -> &Counts {
+        &self.inner.counts
     }
 
     pub(super) fn cloud(&self) -> &Cloud {

@@ -25,7 +25,7 @@ use self::{
     place::Place,
     signature::Secret,
 };
-use crate::GatewayError;
+use crate::{GatewayError, counts::Counts};
 
 /// One of them, ready to run.
 pub(crate) struct Webhook {
@@ -34,21 +34,22 @@ pub(crate) struct Webhook {
     wanted: EventsWanted,
     place: Place,
     receiver: Receiver,
+    counts: Counts,
 }
 
 /// All that the settings name.
 ///
 /// # Errors
 /// If a file of the settings cannot be used.
-pub(crate) fn load(settings: &GatewaySettings) -> Result<Vec<Webhook>, GatewayError> {
+pub(crate) fn load(settings: &GatewaySettings, counts: &Counts) -> Result<Vec<Webhook>, GatewayError> {
     let hooks = settings.webhook.iter().flatten();
     // Checked with all settings: there is a folder where there is a webhook.
     let folder = settings.folder.clone().unwrap_or_default();
-    hooks.map(|hook| Webhook::load(hook, &folder)).collect()
+    hooks.map(|hook| Webhook::load(hook, &folder, counts.clone())).collect()
 }
 
 impl Webhook {
-    fn load(settings: &WebhookSettings, folder: &Path) -> Result<Self, GatewayError> {
+    fn load(settings: &WebhookSettings, folder: &Path, counts: Counts) -> Result<Self, GatewayError> {
         let unread = |what, file: &Path| {
             let file = file.to_owned();
             move |source| GatewayError::File { what, file, source }
@@ -79,6 +80,7 @@ impl Webhook {
                 follow: true,
             },
             place,
+            counts,
             receiver: Receiver::new(settings.url.clone(), secret, authority.as_deref())
                 .map_err(|why| GatewayError::Webhook { name: settings.name.clone(), why })?,
         })
@@ -139,13 +141,14 @@ impl Webhook {
         let (began, mut attempt) = (Instant::now(), 0);
         loop {
             match self.receiver.send(&id, &body).await {
-                Delivery::Taken => return,
+                Delivery::Taken => return self.counts.count_message(&self.name, "taken"),
                 Delivery::Failed(why) if began.elapsed() >= RETRY_FOR => {
                     tracing::error!(webhook = self.name, number = event.number, why, "an event was given up");
-                    return;
+                    return self.counts.count_message(&self.name, "given-up");
                 }
                 Delivery::Failed(why) => {
                     let pause = delivery::pause(attempt);
+                    self.counts.count_message(&self.name, "failed");
                     tracing::warn!(webhook = self.name, number = event.number, why, ?pause, "an event was not taken");
                     // So a restart does not send again what was taken before.
                     self.save();

@@ -31,6 +31,7 @@ impl Master {
         mut asked: EventsRequest,
     ) -> Option<ClientReply> {
         let page = self.events.log.page(by, &asked);
+        self.events.gaps += u64::from(page.gap.is_some());
         if !page.events.is_empty() || page.gap.is_some() || page.more || asked.wait_millis == 0 {
             return Some(ClientReply::Events(page));
         }
@@ -263,7 +264,8 @@ impl Master {
         }
     }
 
-    fn note_open(&mut self, now: Now, kind: EventKind, subject: String, fields: EventFields) {
+    /// Something happened that every user may hear of.
+    pub(crate) fn note_open(&mut self, now: Now, kind: EventKind, subject: String, fields: EventFields) {
         let event = event(now, kind, subject, fields);
         self.events.log.note(StoredEvent { event, audience: Audience::Everyone, former: None });
     }

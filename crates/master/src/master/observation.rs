@@ -135,6 +135,9 @@ impl Master {
             trash_entries: self.catalog.trash().entries().count() as u64,
             audit_waiting: self.access.audit.waiting_count() as u64,
             marks: self.mark_counts(),
+            events: self.events.log.written().iter().map(|(kind, count)| (kind.as_str(), *count)).collect(),
+            event_followers: self.events.followers.count() as u64,
+            event_gaps: self.events.gaps,
             rebuild_running: self.log.rebuild.is_running(),
             rebuild_nodes_missing: match self.log.rebuild.is_running() {
                 true => self.log.rebuild.absent.len() as u64,
@@ -278,6 +281,12 @@ pub struct MasterFigures {
     pub audit_waiting: u64,
     /// Nodes, disks and links that are marked as slow.
     pub marks: [(&'static str, u64); 3],
+    /// Events written since the start, by kind.
+    pub events: Vec<(&'static str, u64)>,
+    /// Readers that wait for the next event.
+    pub event_followers: u64,
+    /// Answers since the start that told a reader of a gap.
+    pub event_gaps: u64,
     /// Whether the names are being rebuilt.
     pub rebuild_running: bool,
     /// Nodes that a rebuild waits for.

@@ -60,6 +60,9 @@ pub(super) fn read_master(master: &Master, readings: &mut Readings) {
         trash_entries,
         audit_waiting,
         marks,
+        events,
+        event_followers,
+        event_gaps,
         rebuild_running,
         rebuild_nodes_missing,
     } = master.figures();
@@ -85,6 +88,12 @@ pub(super) fn read_master(master: &Master, readings: &mut Readings) {
     for (kind, count) in marks {
         readings.set_of(&metric::MASTER_MARKS, &[kind], count);
     }
+    readings.declare(&metric::MASTER_EVENTS);
+    for (kind, count) in events {
+        readings.set_of(&metric::MASTER_EVENTS, &[kind], count);
+    }
+    readings.set(&metric::MASTER_EVENT_FOLLOWERS, event_followers);
+    readings.set(&metric::MASTER_EVENT_GAPS, event_gaps);
     readings.set(&metric::MASTER_REBUILD_RUNNING, u64::from(rebuild_running));
     readings.set(&metric::MASTER_REBUILD_NODES_MISSING, rebuild_nodes_missing);
 }

@@ -30,12 +30,12 @@ impl Bench {
         }
     }
 
-    fn last_event(&mut self) -> u64 {
+    pub(super) fn last_event(&mut self) -> u64 {
         self.events_page("admin", asked(EventsFrom::Now)).last
     }
 
     /// What a user hears after a number, each as its kind and subject.
-    fn heard(&mut self, user: &str, after: u64) -> Vec<String> {
+    pub(super) fn heard(&mut self, user: &str, after: u64) -> Vec<String> {
         let page = self.events_page(user, asked(EventsFrom::After(after)));
         assert_eq!((page.gap, page.more), (None, false));
         page.events.iter().map(told).collect()

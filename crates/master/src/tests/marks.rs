@@ -129,6 +129,27 @@ fn a_slow_node_is_named_gets_fewer_copies_and_is_the_last_choice_of_readers_and_
 }
 
 #[test]
+fn marks_that_come_and_go_are_events_for_everybody_and_are_counted() {
+    let mut bench = Bench::with_nodes(&["a/1", "a/1", "a/1"]);
+    let start = bench.last_event();
+    work(&mut bench, 90, "n2");
+    let heard = |bench: &mut Bench| {
+        let events = bench.heard("ann", start).into_iter();
+        events.filter(|event| event.starts_with("mark_")).collect::<Vec<_>>()
+    };
+    assert_eq!(heard(&mut bench), ["mark_set node n2"], "once, however often it is judged again");
+    bench.done("admin", change(MarkSubject::Node(node("n2")), MarkChange::Ignore("an old machine".into())));
+    bench.done("admin", change(MarkSubject::Node(node("n2")), MarkChange::Clear));
+    assert_eq!(heard(&mut bench), ["mark_set node n2", "mark_set node n2", "mark_cleared node n2"]);
+    let counted = bench.master.figures().events;
+    let of = |kind| counted.iter().find(|(name, _)| *name == kind).map(|(_, count)| *count);
+    assert_eq!((of("mark_set"), of("mark_cleared"), of("node_left")), (Some(2), Some(1), None), "{counted:?}");
+    work(&mut bench, 90, "n2");
+    bench.advance(seconds(3_700));
+    assert_eq!(heard(&mut bench)[3..], ["mark_set node n2", "mark_cleared node n2"], "it ended by itself");
+}
+
+#[test]
 fn marks_outlive_the_master_until_they_expire() {
     let mut bench = Bench::with_nodes(&["a/1", "a/1", "a/1"]);
     work(&mut bench, 90, "n2");

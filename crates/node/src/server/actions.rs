@@ -88,7 +88,11 @@ impl ServerLoop {
                     self.work.spawn(async move { context.spes.drivers.run_driver(order).await });
                 }
                 NodeAction::ReadMetrics { to } => {
-                    self.read_metrics(to);
+                    let messenger = self.messenger.clone();
+                    self.read_metrics(move |text| {
+                        let counted = codec::encode(&Ack::Metrics(text));
+                        messenger.reply_as(Class::Ordinary, to.session, to.request, counted);
+                    });
                 }
                 NodeAction::ForgetJob(job) => {
                     let buckets = Arc::clone(&self.context.storage.buckets);
@@ -104,7 +108,7 @@ impl ServerLoop {
     }
 
     /// Answers with what the node counts, once its disks have said how they are.
-    fn read_metrics(&mut self, to: ReplyTo) {
+    pub(super) fn read_metrics(&mut self, answer: impl FnOnce(String) + Send + 'static) {
         let (context, messenger) = (Arc::clone(&self.context), self.messenger.clone());
         let work = self.workers.rows(self.clock.now().unix_millis);
         self.work.spawn(async move {
@@ -112,8 +116,7 @@ impl ServerLoop {
             let measured = blocking("measuring the disks", move || Ok((store.held().len() as u64, store.statuses())));
             let (slices, mut disks) = measured.await.unwrap_or_default();
             context.storage.scrub_statuses.fill(&mut disks);
-            let counted = Ack::Metrics(metrics::text(&context, &messenger, &work, slices, &disks));
-            messenger.reply_as(Class::Ordinary, to.session, to.request, codec::encode(&counted));
+            answer(metrics::text(&context, &messenger, &work, slices, &disks));
         });
     }
 

@@ -7,6 +7,7 @@ mod metrics;
 use std::{net::SocketAddr, path::PathBuf, process, sync::Arc, time::Duration};
 
 use daemon::{
+    metrics::{MetricsPort, MetricsQuestion},
     ready,
     settings::{Checked, NodeSettings},
     shutdown::{ShutdownToken, TaskGroup},
@@ -88,6 +89,7 @@ pub struct NodeServer {
     context: Arc<NodeContext>,
     events: mpsc::Receiver<Event>,
     memory: Option<PathBuf>,
+    metrics: Option<MetricsPort>,
 }
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud uses
@@ -191,6 +193,7 @@ impl NodeServer {
             stopping: background.token(),
             master: settings.master.clone(),
         };
+        let metrics = MetricsPort::bind(settings.metrics_listen).await?;
         let (carrier, settings) = (TcpCarrier::new(identity), settings.clone());
         Ok(Self {
             background,
@@ -204,6 +207,7 @@ impl NodeServer {
             context: Arc::new(context),
             events,
             memory,
+            metrics,
         })
     }
 
@@ -218,8 +222,20 @@ impl NodeServer {
     /// # Errors
     /// When one of its tasks ends because of a bug.
     pub async fn run(self, stopping: ShutdownToken) -> Result<(), NodeError> {
-        let Self { listener, local, socket, clock, carrier, background, renewal, settings, context, events, memory } =
-            self;
+        let Self {
+            listener,
+            local,
+            socket,
+            clock,
+            carrier,
+            background,
+            renewal,
+            settings,
+            context,
+            events,
+            memory,
+            metrics,
+        } = self;
         let address = settings.advertised(listener.address());
         tracing::info!(node = %settings.id, %address, slices = context.storage.slices.held().len(), "the node is ready");
         let (messenger, messages) = Messenger::start(socket, clock);
@@ -245,6 +261,8 @@ impl NodeServer {
         let looking = tokio::spawn(check_sandbox(Arc::clone(&context)));
         background.spawn("the load", load::sample(Arc::clone(&context), settings.data_folders(), background.token()));
         background.spawn("the links", sample_links(Arc::clone(&context), background.token()));
+        let (scraped, scrapers) = mpsc::channel(SCRAPERS_MAX);
+        let scraping = metrics.map(|port| tokio::spawn(port.run(scraped)));
         let workers = Workers::new(&background);
         workers.start(WorkKind::CertificateRenewal, "", 0.0, renewal);
         workers.start(WorkKind::DiskWatch, "", 0.0, DiskWatch::new(Arc::clone(&context)));
@@ -268,7 +286,7 @@ impl NodeServer {
         let broken = |_| NodeError::Panicked { operation: "serving the transfer port" };
         let outcome = tokio::select! {
             // Both end when they are asked to; one that ends earlier must not leave half a node behind.
-            outcome = desk.serve(messages, events, &stopping) => match outcome {
+            outcome = desk.serve(messages, events, scrapers, &stopping) => match outcome {
                 Ok(()) => door.await.map_err(broken),
                 Err(error) => {
                     door.abort();
@@ -277,6 +295,10 @@ impl NodeServer {
             },
             ended = &mut door => ended.map_err(broken),
         };
+        // Nobody takes its questions any more, so it ends.
+        if let Some(scraping) = scraping {
+            let _ = scraping.await;
+        }
         // It uses the data folders.
         looking.abort();
         let _ = looking.await;
@@ -321,6 +343,7 @@ impl ServerLoop {
         &mut self,
         mut messages: mpsc::Receiver<MessengerEvent>,
         mut events: mpsc::Receiver<Event>,
+        mut scrapers: mpsc::Receiver<MetricsQuestion>,
         stopping: &ShutdownToken,
     ) -> Result<(), NodeError> {
         self.start_joining();
@@ -339,6 +362,10 @@ impl ServerLoop {
                     Event::Completion(completion) => self.node.handle_completion(self.clock.now(), completion),
                     Event::SessionFailed(session) => self.lose_session(session),
                 },
+                Some(scraper) = scrapers.recv() => self.read_metrics(move |text| {
+                    // It may have hung up.
+                    let _ = scraper.send(text);
+                }),
                 joined = ended(&mut self.joining) => {
                     self.joining = None;
                     let Some(JoinedSession { session, ticket_keys }) = joined else {
@@ -402,6 +429,8 @@ async fn ended<T>(task: &mut Option<JoinHandle<T>>) -> Option<T> {
 const COPIES_MAX: usize = 4;
 /// How long background work may take to end its step: it reads a megabyte.
 const BACKGROUND_PATIENCE: Duration = Duration::from_secs(5);
+/// Scrapers of metrics that wait for the server loop.
+const SCRAPERS_MAX: usize = 4;
 /// Connections per transfer slot: most wait for their next request.
 const CONNECTIONS_PER_TRANSFER: usize = 4;
 /// SPE processes per slot: all but one wait, at some megabytes each, while tasks of other jobs have the slot.

@@ -83,6 +83,10 @@ event_kinds! {
     QuotaExceeded = "quota_exceeded" of Path, "user, cause";
     /// The cloud became healthy, or is not any more.
     HealthChanged = "health_changed" of Cloud, "state, cause, count";
+    /// A node, disk or link is marked as slow, or counts as any other whatever is measured.
+    MarkSet = "mark_set" of Mark, "state, cause, user";
+    /// A node, disk or link is not marked any more.
+    MarkCleared = "mark_cleared" of Mark, "user";
 }
 
 /// What an event is about.
@@ -96,6 +100,8 @@ pub enum EventSubject {
     Job,
     /// The cloud as a whole: told to every user.
     Cloud,
+    /// A node, disk or link, as `sector mark list` names it: told to every user, as that list is.
+    Mark,
 }
 
 impl EventSubject {
@@ -106,6 +112,7 @@ impl EventSubject {
             Self::Node => "node",
             Self::Job => "job",
             Self::Cloud => "cloud",
+            Self::Mark => "mark",
         }
     }
 }

@@ -16,6 +16,7 @@ use std::{
 };
 
 use daemon::{
+    metrics::{MetricsPort, MetricsQuestion},
     ready,
     settings::{Checked, CredentialFiles, SecuritySettings},
     shutdown::ShutdownToken,
@@ -64,6 +65,7 @@ pub struct SecurityServer {
     journal: Arc<Journal>,
     folder: PathBuf,
     record: AuditLog,
+    metrics: Option<MetricsPort>,
 }
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud, whose
@@ -98,7 +100,8 @@ impl SecurityServer {
         let security = security.with_providers(ProviderMapping::new(settings));
         let signer = Arc::new(Signer { authority, life: settings.certificate_life() });
         let (journal, folder) = (Arc::new(journal), settings.folder.clone());
-        Ok(Self { listener, identity, files, signer, security, providers, journal, folder, record })
+        let metrics = MetricsPort::bind(settings.metrics_listen).await?;
+        Ok(Self { listener, identity, files, signer, security, providers, journal, folder, record, metrics })
     }
 
     /// The address where it listens.
@@ -111,13 +114,14 @@ impl SecurityServer {
     /// # Errors
     /// When the accounts can no longer be written.
     pub async fn run(self, stopping: ShutdownToken) -> Result<(), SecurityError> {
-        let Self { listener, identity, files, signer, security, providers, journal, folder, record } = self;
+        let Self { listener, identity, files, signer, security, providers, journal, folder, record, metrics } = self;
         tracing::info!(address = %listener.address(), "the security server is ready");
         let (asks, asked) = mpsc::channel(MASTER_CONNECTIONS_MAX);
         let backups = tokio::spawn(serve_backups(folder, Arc::clone(&journal)));
         let keeper = ServerLoop::new(security, journal, providers, record, Arc::clone(&signer));
         let mut keeper = tokio::spawn(keeper.run(asked));
         let renewal = tokio::spawn(CertificateRenewal { signer, files, identity, events: asks.clone() }.run());
+        let scraping = tokio::spawn(serve_metrics(metrics, asks.clone()));
         let door =
             Arc::new(ConnectionHandler { permits: Semaphore::new(MASTER_CONNECTIONS_MAX), events: asks, stopping });
         let mut connections = JoinSet::new();
@@ -144,10 +148,12 @@ impl SecurityServer {
         drop(listener);
         backups.abort();
         renewal.abort();
+        scraping.abort();
         // This also releases its hold on the accounts.
         let _ = backups.await;
-        // It has a sender of questions, and the keeper ends with the last one.
+        // Both have a sender of questions, and the keeper ends with the last one.
         let _ = renewal.await;
+        let _ = scraping.await;
         let in_order = timeout(STOP_MAX, async { while connections.join_next().await.is_some() {} }).await;
         if in_order.is_err() {
             tracing::warn!(connections = connections.len(), "some connections did not end in time and were cut off");
@@ -161,6 +167,20 @@ impl SecurityServer {
         };
         kept.map_err(|_| SecurityError::Panicked("kept its accounts"))?
     }
+}
+
+/// Brings the questions of scrapers to the keeper.
+async fn serve_metrics(port: Option<MetricsPort>, asks: mpsc::Sender<ServerEvent>) {
+    let Some(port) = port else { return };
+    let (sender, mut questions) = mpsc::channel::<MetricsQuestion>(1);
+    let passing = async {
+        while let Some(question) = questions.recv().await {
+            if asks.send(ServerEvent::Metrics(question)).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(port.run(sender), passing);
 }
 
 /// Gives a consistent set of rows to a backup, while the keeper goes on.

@@ -9,7 +9,7 @@ use std::{
 
 use daemon::{
     group_commit::{CommitError, GroupCommit},
-    metrics::{LabelCounts, Readings, definitions},
+    metrics::{LabelCounts, MetricsQuestion, Readings, definitions},
 };
 use net::clock::Clock;
 use protocol::message::master_security::{SecurityReply, SecurityRequest};
@@ -53,6 +53,8 @@ pub(crate) enum ServerEvent {
     Question { connection: Connection, request: SecurityRequest, reply: oneshot::Sender<SecurityReply> },
     /// Whether this certificate is that of one who may ask more than a stranger.
     IsServer { fingerprint: [u8; 32], reply: oneshot::Sender<bool> },
+    /// A scraper of metrics asks what is counted.
+    Metrics(MetricsQuestion),
     /// The security server has issued itself a certificate; answered when that is written down.
     OwnCertificate { certificate: Certificate, reply: oneshot::Sender<SecurityReply> },
 }
@@ -129,6 +131,10 @@ impl ServerLoop {
             ServerEvent::IsServer { fingerprint, reply } => {
                 // Who asked may have gone; then nobody misses the reply.
                 let _ = reply.send(self.security.is_server(fingerprint));
+            }
+            ServerEvent::Metrics(scraper) => {
+                // It may have hung up.
+                let _ = scraper.send(self.metrics());
             }
             ServerEvent::OwnCertificate { certificate, reply } => {
                 self.callers.insert(caller, Caller { question: "own-certificate", span: Span::none(), reply });

@@ -125,6 +125,16 @@ impl MarkTable {
         self.by_subject.get(subject).is_some_and(|kept| kept.state == MarkState::Slow)
     }
 
+    /// What each mark says now, to find out what a change brings.
+    pub(crate) fn states(&self) -> BTreeMap<MarkSubject, (MarkState, Option<UserName>)> {
+        self.by_subject.iter().map(|(subject, kept)| (subject.clone(), (kept.state, kept.by.clone()))).collect()
+    }
+
+    /// Why something is marked, in a sentence; empty where nobody said.
+    pub(crate) fn reason(&self, subject: &MarkSubject) -> &str {
+        self.by_subject.get(subject).map_or("", |kept| &kept.reason)
+    }
+
     /// Everything that is to be used less.
     pub(crate) fn slow(&self) -> impl Iterator<Item = &MarkSubject> {
         self.by_subject.iter().filter(|(_, kept)| kept.state == MarkState::Slow).map(|(subject, _)| subject)

@@ -2,7 +2,7 @@
 //! grow. After a lost or an old journal they go on from the clock, and a reader is told of a gap. It never shows an event
 //! that a crash could take back.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use protocol::{
     JournalId, Now,
@@ -34,6 +34,8 @@ pub(crate) struct EventLog {
     begin: EventsBegin,
     /// Happened, and not in a batch of rows yet.
     noted: Vec<StoredEvent>,
+    /// Numbered since the start, by kind.
+    written: BTreeMap<EventKind, u64>,
 }
 
 /// An event with those who may hear of it, as its row has it.
@@ -66,7 +68,8 @@ impl EventLog {
     /// These events, which follow each other up to the number before `next`.
     pub(crate) fn new(begin: EventsBegin, kept: Vec<KeptEvent>, next: u64) -> Self {
         let bytes = kept.iter().map(|event| event.row.len()).sum();
-        let mut log = Self { kept: kept.into(), bytes, next, told: next, begin, noted: Vec::new() };
+        let mut log =
+            Self { kept: kept.into(), bytes, next, told: next, begin, noted: Vec::new(), written: BTreeMap::new() };
         log.forget_oldest();
         log
     }
@@ -89,6 +92,7 @@ impl EventLog {
             self.next += 1;
             let value = encode_row(&stored);
             let (unix_millis, kind) = (stored.event.unix_millis, stored.event.kind);
+            *self.written.entry(kind).or_default() += 1;
             self.bytes += value.len();
             self.kept.push_back(KeptEvent { unix_millis, kind, row: value.clone().into() });
             rows.push(RowChange::Set { table: EVENTS_TABLE, key: slot_key(stored.event.number), value });
@@ -148,6 +152,11 @@ impl EventLog {
         }
         page.more = page.last < self.last();
         page
+    }
+
+    /// How many were written since the start, by kind.
+    pub(crate) fn written(&self) -> &BTreeMap<EventKind, u64> {
+        &self.written
     }
 
     /// The number with which a reader goes on, and what it has missed.

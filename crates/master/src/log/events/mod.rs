@@ -17,6 +17,8 @@ use protocol::{Now, SliceId, UserName};
 pub(crate) struct Events {
     pub(crate) log: EventLog,
     pub(crate) followers: Followers,
+    /// Answers since the start that told of a gap.
+    pub(crate) gaps: u64,
     /// Users who were told to be over their quota and have written nothing since.
     pub(crate) over_quota: BTreeSet<UserName>,
     /// Slices of which a lost copy was told, and not yet that all are there again.
@@ -34,6 +36,7 @@ impl Events {
         Self {
             log,
             followers: Followers::default(),
+            gaps: 0,
             over_quota: BTreeSet::new(),
             short_of_copies: BTreeSet::new(),
             owes_all_restored: false,

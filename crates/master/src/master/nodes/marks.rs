@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    NodeId, Now, Reason, Refusal,
+    NodeId, Now, Reason, Refusal, UserName,
     message::{
         client_master::ClientReply,
+        events::{EventFields, EventKind},
         links::LINK_SITES_MAX,
         load::LoadReport,
         marks::{EvidenceReport, MarkChange, MarkState, MarkSubject, REASON_BYTES_MAX, STAGES_MAX},
@@ -51,7 +52,9 @@ impl Master {
             return;
         }
         let cloud = Cloud { nodes: &self.fleet.nodes, links: &self.fleet.links };
+        let before = self.fleet.judgement.marks.states();
         let changes = self.fleet.judgement.judge(now, &cloud);
+        self.note_mark_events(now, before, None);
         self.save(now, changes, Vec::new());
         self.apply_marks();
     }
@@ -75,6 +78,7 @@ impl Master {
             MarkChange::Add(reason) => Some((MarkState::Slow, reason)),
             MarkChange::Ignore(reason) => Some((MarkState::Ignored, reason)),
         };
+        let before = self.fleet.judgement.marks.states();
         let change = match decided {
             Some((state, reason)) => {
                 self.check_subject(&subject)?;
@@ -90,9 +94,34 @@ impl Master {
                 Refusal::new(Reason::NotFound, format!("{subject} is not marked; see `sector mark list`"))
             })?,
         };
+        self.note_mark_events(now, before, Some(&by.user));
         self.apply_marks();
         self.save(now, vec![change], vec![Effect::Reply(from, ClientReply::Done)]);
         Ok(None)
+    }
+
+    /// Tells what is marked now and was not before, and the other way round. `by` is the administrator who decided.
+    fn note_mark_events(
+        &mut self,
+        now: Now,
+        mut before: BTreeMap<MarkSubject, (MarkState, Option<UserName>)>,
+        by: Option<&UserName>,
+    ) {
+        for (subject, mark) in self.fleet.judgement.marks.states() {
+            if before.remove(&subject).as_ref() != Some(&mark) {
+                let fields = EventFields {
+                    state: Some(mark.0.as_str().into()),
+                    cause: Some(self.fleet.judgement.marks.reason(&subject).to_owned()).filter(|why| !why.is_empty()),
+                    user: by.cloned(),
+                    ..EventFields::default()
+                };
+                self.note_open(now, EventKind::MarkSet, subject.to_string(), fields);
+            }
+        }
+        for subject in before.into_keys() {
+            let fields = EventFields { user: by.cloned(), ..EventFields::default() };
+            self.note_open(now, EventKind::MarkCleared, subject.to_string(), fields);
+        }
     }
 
     /// What is marked, one sentence each, for people who ask how the cloud is.
