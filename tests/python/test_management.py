@@ -128,3 +128,24 @@ def test_links_between_sites_are_measured(cloud: sector.LocalCloud, folder: str)
     assert earlier[2:] == (None,) * 5, "there was no cloud then"
     with pytest.raises(ValueError, match="24 hours"):
         cloud.links(2 * 86_400)
+
+
+def test_marks_are_listed_set_and_cleared(cloud: sector.LocalCloud, folder: str) -> None:
+    node, sites = cloud.nodes()[0].id, sorted({node.site for node in cloud.nodes()})
+    cloud.add_mark("node", node, reason="it rattles")
+    [mark] = cloud.marks()
+    assert mark[:5] == ("node", (node,), "slow", "admin", "it rattles")
+    assert mark.since.tzinfo is not None and mark.until is None, "until it is cleared"
+    cloud.ignore_mark(mark.kind, *mark.names)
+    assert [(mark.state, mark.reason) for mark in cloud.marks()] == [("ignored", "")]
+    cloud.clear_mark(mark.kind, *mark.names)
+    assert cloud.marks() == []
+    cloud.add_mark("link", *reversed(sites))
+    assert [mark.names for mark in cloud.marks()] == [tuple(sites)]
+    cloud.clear_mark("link", *sites)
+    with pytest.raises(FileNotFoundError):
+        cloud.clear_mark("node", node)
+    with pytest.raises(FileNotFoundError):
+        cloud.add_mark("node", "node-99")
+    with pytest.raises(ValueError, match="link SITE SITE"):
+        cloud.add_mark("rack", "rack-1")

@@ -23,7 +23,7 @@ from sector.cloud import Cloud, Node, SyncAction, connect
 from sector.events import Event
 from sector.jobs import Job, SegmentLog, Stream
 from sector.local import LocalCloud, up
-from sector.management import Acl, CheckedCopy, FileVersion, Link, Policies, Policy, Quota, TrashItem
+from sector.management import Acl, CheckedCopy, FileVersion, Link, Mark, Policies, Policy, Quota, TrashItem
 from sector.trial import Tested, test
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ __all__ = [
     "JobStatus",
     "Link",
     "LocalCloud",
+    "Mark",
     "Node",
     "Policies",
     "Policy",

@@ -18,7 +18,7 @@ from typing import IO, Any, Literal, NamedTuple, Self, cast, overload
 from sector import _native, files
 from sector.events import Event, each
 from sector.jobs import Job, Stream, status_of
-from sector.management import Acl, CheckedCopy, FileVersion, Link, Policies, Policy, Quota, TrashItem, changed, list_of
+from sector.management import Acl, CheckedCopy, FileVersion, Link, Mark, Policies, Policy, Quota, TrashItem, changed, list_of
 
 CloudPath = str | PurePosixPath
 """A path in the cloud."""
@@ -437,6 +437,25 @@ class Cloud:
         """What goes over the links between sites, or went so long ago, each direction by itself, as nodes have measured
         it while they moved files. A day is kept. Raises `ValueError` for what is longer ago."""
         return [Link(*row) for row in _native.links(self._session, seconds_ago)]
+
+    def marks(self) -> list[Mark]:
+        """What is marked as slow and used less, and what administrators have decided about it."""
+        return [Mark.of(row) for row in _native.marks(self._session)]
+
+    def add_mark(self, kind: str, *names: str, reason: str = "") -> None:
+        """Marks a `node`, a `disk` (its node and folder) or a `link` (two sites) as slow, until that is cleared.
+
+        For administrators, as the other two. Raises `FileNotFoundError` for what the cloud does not have.
+        """
+        _native.change_mark(self._session, "add", [kind, *names], reason)
+
+    def ignore_mark(self, kind: str, *names: str, reason: str = "") -> None:
+        """Has it used like any other, whatever is measured, until that is cleared."""
+        _native.change_mark(self._session, "ignore", [kind, *names], reason)
+
+    def clear_mark(self, kind: str, *names: str) -> None:
+        """Takes away a mark, and what was decided about it. It may be measured again. Raises `FileNotFoundError`."""
+        _native.change_mark(self._session, "clear", [kind, *names], "")
 
     def events(
         self,

@@ -111,6 +111,32 @@ class Link(NamedTuple):
     """The limit of the topology, both directions together."""
 
 
+class Mark(NamedTuple):
+    """A node, a disk or a link that is used less than its peers, or that counts as any other whatever is measured."""
+
+    kind: str
+    """`node`, `disk` or `link`."""
+    names: tuple[str, ...]
+    """The node; the node and its folder; or the two sites."""
+    state: str
+    """`slow` or `ignored`."""
+    by: str | None
+    """The administrator who has decided it; `None` where it was measured."""
+    reason: str
+    since: datetime
+    """In UTC."""
+    until: datetime | None
+    """When it ends without further evidence, in UTC; `None` where an administrator has decided it."""
+
+    @classmethod
+    def of(cls, row: _native.MarkRow) -> Self:
+        """From what the native half says."""
+        kind, names, state, by, reason, *times = row
+        since, until = (None if millis is None else datetime.fromtimestamp(millis / 1000, UTC) for millis in times)
+        assert since is not None
+        return cls(kind, tuple(names), state, by, reason, since, until)
+
+
 class FileVersion(NamedTuple):
     """Content of a file that was replaced and can be had back."""
 

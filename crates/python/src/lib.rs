@@ -29,8 +29,8 @@ mod native {
         job::Job,
         job_status::{JobStatus, StageStatus},
         management::{
-            acl, cancel_job, check, empty_trash, find_jobs, job_logs, job_status, links, policy, profile_file, quotas,
-            restore, set_acl, set_policy, set_quota, trash, versions,
+            acl, cancel_job, change_mark, check, empty_trash, find_jobs, job_logs, job_status, links, marks, policy,
+            profile_file, quotas, restore, set_acl, set_policy, set_quota, trash, versions,
         },
         reader::Reader,
         session::{Session, connect},

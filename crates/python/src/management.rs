@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use client::{
-    Acl, AclStatus, Client, ClientError, FileVersion, MeasuredLink, Policy, PolicyStatus, Principal, Profile, QuotaOf,
-    Reason, Refusal, SegmentLog, TrashItem, UserName,
+    Acl, AclStatus, Client, ClientError, FileVersion, Mark, MarkChange, MarkSubject, MeasuredLink, Policy,
+    PolicyStatus, Principal, Profile, QuotaOf, Reason, Refusal, SegmentLog, TrashItem, UserName,
     file::check::{CheckResult, CheckedCopy},
     job::JobId,
 };
@@ -45,6 +45,8 @@ type VersionRow = (String, u64, u64, String, u64, String, u64);
 /// The sites that send and receive, and the seconds of a round trip. Then bytes a second, the share of lost packets,
 /// bytes sent again a second, and most bytes a second.
 type LinkRow = (String, String, Option<f64>, Option<u64>, Option<f64>, Option<u64>, Option<u64>);
+/// Its kind, its names, `slow` or `ignored`, who has decided it, why, since when and until when in milliseconds.
+type MarkRow = (&'static str, Vec<String>, &'static str, Option<String>, String, u64, Option<u64>);
 
 /// The file of a profile, which is given by its name or its file; that which is taken where none is given.
 #[pyfunction]
@@ -257,6 +259,38 @@ pub(crate) fn links<'py>(py: Python<'py>, session: &Session, seconds_ago: u32) -
         };
         Ok(cloud.links(seconds_ago).await?.links.into_iter().map(row).collect::<Vec<_>>())
     })
+}
+
+/// What is marked as slow, and what administrators have decided about it.
+#[pyfunction]
+pub(crate) fn marks<'py>(py: Python<'py>, session: &Session) -> PyResult<Bound<'py, PyAny>> {
+    session.call(py, false, async move |cloud: Client| {
+        let row = |mark: Mark| -> MarkRow {
+            let Mark { subject, state, by, reason, since_unix_millis, expires_unix_millis } = mark;
+            let by = by.map(|user| user.to_string());
+            (subject.kind(), subject.names(), state.as_str(), by, reason, since_unix_millis, expires_unix_millis)
+        };
+        Ok(cloud.marks().await?.into_iter().map(row).collect::<Vec<_>>())
+    })
+}
+
+/// Overrules what was measured of what these words name: `add`, `ignore` or `clear`.
+#[pyfunction]
+pub(crate) fn change_mark<'py>(
+    py: Python<'py>,
+    session: &Session,
+    change: &str,
+    words: Vec<String>,
+    reason: String,
+) -> PyResult<Bound<'py, PyAny>> {
+    let subject = MarkSubject::of_words(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let subject = subject.map_err(PyValueError::new_err)?;
+    let change = match change {
+        "add" => MarkChange::Add(reason),
+        "ignore" => MarkChange::Ignore(reason),
+        _ => MarkChange::Clear,
+    };
+    session.call(py, false, async move |cloud: Client| Ok(cloud.change_mark(subject, change).await?))
 }
 
 #[pyfunction]

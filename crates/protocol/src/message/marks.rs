@@ -36,6 +36,32 @@ impl MarkSubject {
         if a <= b { Self::Link { a, b } } else { Self::Link { a: b, b: a } }
     }
 
+    /// What `sector mark` and Python's marks name with these words: `node NODE`, `disk NODE FOLDER` or `link SITE SITE`.
+    ///
+    /// # Errors
+    /// A sentence that says how to name something.
+    pub fn of_words(words: &[&str]) -> Result<Self, String> {
+        let node = |name: &str| name.parse::<NodeId>().map_err(|error| format!("`{name}` is no node: {error}"));
+        match *words {
+            ["node", name] => Ok(Self::Node(node(name)?)),
+            ["disk", name, folder] => Ok(Self::Disk { node: node(name)?, folder: folder.to_owned() }),
+            ["link", a, b] => Ok(Self::link(a, b)),
+            _ => Err(format!(
+                "`{}` is nothing to mark: write `node NODE`, `disk NODE FOLDER` or `link SITE SITE`",
+                words.join(" ")
+            )),
+        }
+    }
+
+    /// What stands after its kind in those words.
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Self::Node(node) => vec![node.to_string()],
+            Self::Disk { node, folder } => vec![node.to_string(), folder.clone()],
+            Self::Link { a, b } => vec![a.clone(), b.clone()],
+        }
+    }
+
     /// What kind of thing it is.
     pub fn kind(&self) -> &'static str {
         match self {

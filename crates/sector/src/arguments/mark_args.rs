@@ -1,7 +1,7 @@
 //! Arguments for what is marked as slow. This file never asks for a mark, and never sets one.
 
 use clap::{Args, Subcommand};
-use protocol::{NodeId, message::marks::MarkSubject};
+use protocol::message::marks::MarkSubject;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum MarkCommand {
@@ -38,17 +38,7 @@ pub(crate) struct MarkDecision {
 impl MarkedThing {
     /// What it names; otherwise a sentence.
     pub(crate) fn subject(&self) -> Result<MarkSubject, String> {
-        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
-        let node = |name: &str| name.parse::<NodeId>().map_err(|error| format!("`{name}` is no node: {error}"));
-        match words[..] {
-            ["node", name] => Ok(MarkSubject::Node(node(name)?)),
-            ["disk", name, folder] => Ok(MarkSubject::Disk { node: node(name)?, folder: folder.to_owned() }),
-            ["link", a, b] => Ok(MarkSubject::link(a, b)),
-            _ => Err(format!(
-                "`{}` is nothing to mark: write `node NODE`, `disk NODE FOLDER` or `link SITE SITE`",
-                words.join(" ")
-            )),
-        }
+        MarkSubject::of_words(&self.words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 }
 
@@ -70,5 +60,7 @@ mod tests {
         for wrong in ["node", "disk n1", "link a", "rack r1", "node n1 x", "node a/b"] {
             assert!(subject(wrong).is_err(), "{wrong}");
         }
+        let disk = MarkSubject::of_words(&["disk", "n1", "/srv/a b"]).unwrap();
+        assert_eq!((disk.kind(), disk.names()), ("disk", vec!["n1".to_owned(), "/srv/a b".to_owned()]));
     }
 }
