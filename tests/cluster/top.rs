@@ -129,6 +129,7 @@ fn top_prints_one_screen_of_a_cloud_as_text() {
     assert!(job.contains("done") && job.contains("admin") && job.contains("100 %"), "{job}");
     assert!(cloud.ok(&["top", "work", "--once"]).contains("`sector work` shows all"));
     assert!(cloud.ok(&["top", "transfers", "--once"]).contains("[waiting transfers 0]"));
+    assert!(cloud.ok(&["top", "links", "--once"]).contains("[links "));
 }
 
 #[test]

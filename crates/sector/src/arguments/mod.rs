@@ -111,7 +111,7 @@ pub(crate) enum Command {
     /// What goes over the links between sites, or went at any time of the last day
     #[command(after_help = "Example: sector links --ago 10m   (`sector links uic jhu --last 1h`: one link over time)")]
     Links(Links),
-    /// Watch nodes, jobs, background work and transfers in the terminal, each second anew; `?` names the keys
+    /// Watch nodes, jobs, background work, transfers and links in the terminal, each second anew; `?` names the keys
     #[command(after_help = "Example: sector top   (`sector top --once jobs`: one screen as text)")]
     Top(TopArguments),
     /// What happened in the cloud, and with --follow what happens: files, nodes, disks, jobs, health

@@ -24,4 +24,6 @@ pub(crate) enum Pane {
     Work,
     /// Transfers between sites, and which of them wait for a limit
     Transfers,
+    /// The links between sites: round trip, rate, loss, and which are slow
+    Links,
 }

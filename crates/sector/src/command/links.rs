@@ -20,7 +20,7 @@ async fn all(cloud: &Client, seconds_ago: u32, global: &Global) -> Result<(), Fa
     if global.json {
         return show::json(&views::links_page(&page));
     }
-    show::table(&HEAD, &page.links.iter().map(cells).collect::<Vec<_>>());
+    show::table(&HEAD, &page.links.iter().map(measured_cells).collect::<Vec<_>>());
     Ok(())
 }
 
@@ -43,7 +43,8 @@ async fn one(cloud: &Client, (from, to): (&str, &str), seconds: u32, global: &Gl
     Ok(())
 }
 
-fn cells(link: &MeasuredLink) -> Vec<String> {
+/// A link's sites, round trip, rate, loss, what is sent again, and limit.
+pub(super) fn measured_cells(link: &MeasuredLink) -> Vec<String> {
     let shown = |value: Option<String>| value.unwrap_or_else(|| "-".into());
     let rates = link.rates;
     vec![
@@ -89,11 +90,11 @@ mod tests {
             loss_millionths: Some(1_260),
             round_trip_micros: Some(16_240),
         };
-        let shown = cells(&MeasuredLink { limit_bytes_per_second: Some(2_000_000), ..link(Some(rates)) });
+        let shown = measured_cells(&MeasuredLink { limit_bytes_per_second: Some(2_000_000), ..link(Some(rates)) });
         assert_eq!((shown[2].as_str(), shown[4].as_str()), ("16.2 ms", "0.13 %"));
         assert!(shown[3].ends_with("/s") && shown[5].ends_with("/s") && shown[6].ends_with("/s"), "{shown:?}");
-        assert_eq!(cells(&link(None)), ["uic", "jhu", "-", "-", "-", "-", "-"]);
-        let quiet = cells(&link(Some(LinkRates::default())));
+        assert_eq!(measured_cells(&link(None)), ["uic", "jhu", "-", "-", "-", "-", "-"]);
+        let quiet = measured_cells(&link(Some(LinkRates::default())));
         assert_eq!((quiet[2].as_str(), quiet[4].as_str()), ("-", "-"));
     }
 }

@@ -83,7 +83,7 @@ fn of_key(key: KeyEvent) -> Option<Input> {
 
 /// What the keys are, for people; each fits the smallest screen.
 pub(super) const HELP: [(&str, &str); 13] = [
-    ("1 2 3 4", "nodes, jobs, background work, transfers"),
+    ("1 2 3 4 5", "nodes, jobs, work, transfers, links"),
     ("Tab, Shift-Tab", "the next of them, the one before"),
     ("up, down", "another row"),
     ("PgUp, PgDn", "a screen of rows"),
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Input::Leave));
         assert_eq!(key(KeyCode::Char('c'), KeyModifiers::NONE), None);
         assert_eq!(key(KeyCode::Char('2'), KeyModifiers::NONE), Some(Input::Show(Pane::Jobs)));
-        assert_eq!(key(KeyCode::Char('9'), KeyModifiers::NONE), None, "there are four panes");
+        assert_eq!(key(KeyCode::Char('9'), KeyModifiers::NONE), None, "there are five panes");
         assert_eq!(key(KeyCode::Char('S'), KeyModifiers::SHIFT), Some(Input::Order(-1)));
         let release = KeyEvent::new_with_kind(KeyCode::Char('q'), KeyModifiers::NONE, KeyEventKind::Release);
         assert_eq!(input(&Event::Key(release)), None);

@@ -29,6 +29,7 @@ pub(super) struct Top {
     pub(super) jobs: JobList,
     pub(super) work: WorkList,
     pub(super) transfers: TransferList,
+    pub(super) links: LinkList,
     /// The node that is shown over time.
     pub(super) detail: Option<NodeDetail>,
     pub(super) is_help: bool,
@@ -62,6 +63,14 @@ pub(super) struct TransferList {
     pub(super) rows: Vec<(usize, usize)>,
     /// Transfers that wait for a limit.
     pub(super) waiting: u64,
+}
+
+/// The links between sites, each way by itself: slow ones first, then those that carry most.
+#[derive(Default)]
+pub(super) struct LinkList {
+    pub(super) cursor: Cursor,
+    /// Where each is in the snapshot.
+    pub(super) rows: Vec<usize>,
 }
 
 /// One node over time.
@@ -100,6 +109,7 @@ impl Top {
             (None, Pane::Jobs) => (&self.jobs.cursor, self.jobs.rows().len()),
             (None, Pane::Work) => (&self.work.cursor, self.work.rows.len()),
             (None, Pane::Transfers) => (&self.transfers.cursor, self.transfers.rows.len()),
+            (None, Pane::Links) => (&self.links.cursor, self.links.rows.len()),
         };
         (cursor.shown(rows), rows)
     }
@@ -122,6 +132,7 @@ impl Top {
         self.jobs.update(&snapshot, &self.rates);
         self.work.update(&snapshot);
         self.transfers.update(&snapshot);
+        self.links.update(&snapshot);
         self.last = Some(snapshot);
     }
 
@@ -163,6 +174,7 @@ impl Top {
             (None, Pane::Jobs) => &mut self.jobs.cursor,
             (None, Pane::Work) => &mut self.work.cursor,
             (None, Pane::Transfers) => &mut self.transfers.cursor,
+            (None, Pane::Links) => &mut self.links.cursor,
         };
         moved(cursor, rows);
     }
@@ -187,7 +199,7 @@ impl Top {
                 self.jobs.turn_order(by);
                 self.jobs.update(snapshot, &self.rates);
             }
-            Pane::Work | Pane::Transfers => {}
+            Pane::Work | Pane::Transfers | Pane::Links => {}
         }
     }
 
@@ -200,14 +212,14 @@ impl Top {
                 self.jobs.reverse();
                 self.jobs.update(snapshot, &self.rates);
             }
-            Pane::Work | Pane::Transfers => {}
+            Pane::Work | Pane::Transfers | Pane::Links => {}
         }
     }
 }
 
 impl Pane {
     /// In the order of their keys.
-    pub(super) const ALL: [Self; 4] = [Self::Nodes, Self::Jobs, Self::Work, Self::Transfers];
+    pub(super) const ALL: [Self; 5] = [Self::Nodes, Self::Jobs, Self::Work, Self::Transfers, Self::Links];
 
     fn turned(self, by: isize) -> Self {
         let at = (self as isize + by).rem_euclid(Self::ALL.len().cast_signed());
@@ -239,6 +251,16 @@ impl TransferList {
         self.rows = all.filter(|at| link(*at).transfers > 0).collect();
         self.rows.sort_by_key(|at| std::cmp::Reverse((link(*at).waiting, link(*at).transfers)));
         self.waiting = self.rows.iter().map(|at| u64::from(link(*at).waiting)).sum();
+        self.cursor.choose(self.cursor.at(), self.rows.len());
+    }
+}
+
+impl LinkList {
+    fn update(&mut self, snapshot: &Snapshot) {
+        let links = &snapshot.links;
+        self.rows = (0..links.len()).filter(|at| links[*at].measured.from != links[*at].measured.to).collect();
+        let carries = |at: &usize| links[*at].measured.rates.map_or(0, |rates| rates.sent_bytes_per_second);
+        self.rows.sort_by_key(|at| std::cmp::Reverse((links[*at].slow.is_some(), carries(at))));
         self.cursor.choose(self.cursor.at(), self.rows.len());
     }
 }

@@ -4,7 +4,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use client::{
-    Client, ClientError, JobRecord, LoadMetric, LoadPage, LoadSeries, NodeId, NodeLoad, Status, WorkRow,
+    Client, ClientError, JobRecord, LoadMetric, LoadPage, LoadSeries, Mark, MarkState, MarkSubject, MeasuredLink,
+    NodeId, NodeLoad, Status, WorkRow,
     admin::room::HealthReport,
     views::{HealthView, NodeView, marked_nodes},
 };
@@ -21,6 +22,7 @@ pub(super) struct Snapshot {
     pub(super) jobs: Vec<JobRecord>,
     /// `None`: only administrators may know it.
     pub(super) work: Option<Vec<WorkRow>>,
+    pub(super) links: Vec<ObservedLink>,
     /// When it was, in milliseconds since the Unix epoch, by the master's clock.
     pub(super) unix_millis: u64,
     /// One node over time, where that was asked for and the node is known.
@@ -32,6 +34,12 @@ pub(super) struct ObservedNode {
     pub(super) view: NodeView,
     /// `None` where the master has heard nothing of it yet.
     pub(super) load: Option<NodeLoad>,
+}
+
+/// A link in one direction, and why it is marked as slow.
+pub(super) struct ObservedLink {
+    pub(super) measured: MeasuredLink,
+    pub(super) slow: Option<String>,
 }
 
 /// Which node to ask for over time.
@@ -57,7 +65,18 @@ impl Snapshot {
         let unix_millis = load.unix_millis;
         let mut loads: BTreeMap<_, _> = load.nodes.into_iter().map(|load| (load.node.to_string(), load)).collect();
         let nodes = nodes.into_iter().map(|view| ObservedNode { load: loads.remove(&view.id), view }).collect();
-        Self { health: health.into(), nodes, jobs, work, unix_millis, series: None }
+        Self { health: health.into(), nodes, jobs, work, links: Vec::new(), unix_millis, series: None }
+    }
+
+    /// Adds what was measured of links, each with its mark, which holds both ways.
+    pub(super) fn with_links(self, links: Vec<MeasuredLink>, marks: &[Mark]) -> Self {
+        let slow = |link: &MeasuredLink| {
+            let subject = MarkSubject::link(&*link.from, &*link.to);
+            let mark = marks.iter().find(|mark| mark.state == MarkState::Slow && mark.subject == subject)?;
+            Some(mark.reason.clone())
+        };
+        let links = links.into_iter().map(|measured| ObservedLink { slow: slow(&measured), measured }).collect();
+        Self { links, ..self }
     }
 
     /// Asks the master.
@@ -76,17 +95,18 @@ impl Snapshot {
                 rows => rows.map(Some),
             }
         };
-        let (health, nodes, marks, load, jobs, work, series) = tokio::try_join!(
+        let (health, nodes, marks, links, load, jobs, work, series) = tokio::try_join!(
             cloud.health_report(),
             cloud.nodes(),
             cloud.marks(),
+            cloud.links(0),
             cloud.load(0),
             cloud.jobs(),
             work,
             of_node
         )?;
         let nodes = marked_nodes(nodes, &marks);
-        Ok(Self { series, ..Self::new(health, nodes, load, jobs, work) })
+        Ok(Self { series, ..Self::new(health, nodes, load, jobs, work).with_links(links.links, &marks) })
     }
 }
 

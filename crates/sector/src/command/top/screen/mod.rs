@@ -4,6 +4,7 @@
 mod detail;
 mod grid;
 mod jobs;
+mod links;
 mod nodes;
 mod rows;
 mod styles;
@@ -47,7 +48,7 @@ pub(super) fn draw(top: &mut Top, area: Rect, buffer: &mut Buffer) {
     if let Some(snapshot) = &top.last {
         put(facts, &facts_line(snapshot, usize::from(area.width)), styles::plain(), buffer);
     }
-    put(panes, &panes_line(top), styles::strong(), buffer);
+    put(panes, &panes_line(top, usize::from(area.width)), styles::strong(), buffer);
     draw_body(top, body, buffer);
     // What is old is greyed, and the line that says so is not.
     if top.failure.is_some() {
@@ -80,6 +81,7 @@ fn draw_body(top: &mut Top, area: Rect, buffer: &mut Buffer) {
         Pane::Jobs => jobs::draw(top, area, buffer),
         Pane::Work => work::draw(top, area, buffer),
         Pane::Transfers => transfers::draw(top, area, buffer),
+        Pane::Links => links::draw(top, area, buffer),
     }
 }
 
@@ -119,21 +121,28 @@ fn facts_line(snapshot: &Snapshot, columns: usize) -> String {
     line
 }
 
-/// The names of the panes with their keys, and how much there is in each. The one that is shown is in brackets.
-fn panes_line(top: &Top) -> String {
+/// The names of the panes with their keys, and how much there is in each, where there is room for that. The one that is
+/// shown is in brackets.
+fn panes_line(top: &Top, columns: usize) -> String {
     let running = |snapshot: &Snapshot| snapshot.jobs.iter().filter(|job| job.state == JobState::Running).count();
     let known = top.last.as_deref();
-    let names = Pane::ALL.iter().enumerate().map(|(at, pane)| {
-        let name = match pane {
-            Pane::Nodes => format!("nodes {}", known.map_or(0, |snapshot| snapshot.nodes.len())),
-            Pane::Jobs => format!("jobs {}", known.map_or(0, running)),
-            Pane::Work => format!("work {}", top.work.rows.len()),
-            Pane::Transfers => format!("waiting transfers {}", top.transfers.waiting),
-        };
-        let key = if top.look.is_printed { String::new() } else { format!("{} ", at + 1) };
-        if *pane == top.pane { format!("[{key}{name}]") } else { format!(" {key}{name} ") }
-    });
-    names.collect::<Vec<_>>().join(" ")
+    let line = |with_counts: bool| {
+        let names = Pane::ALL.iter().enumerate().map(|(at, pane)| {
+            let (name, count) = match pane {
+                Pane::Nodes => ("nodes", known.map_or(0, |snapshot| snapshot.nodes.len())),
+                Pane::Jobs => ("jobs", known.map_or(0, running)),
+                Pane::Work => ("work", top.work.rows.len()),
+                Pane::Transfers => ("waiting transfers", top.transfers.waiting as usize),
+                Pane::Links => ("links", top.links.rows.len()),
+            };
+            let count = if with_counts { format!(" {count}") } else { String::new() };
+            let key = if top.look.is_printed { String::new() } else { format!("{} ", at + 1) };
+            if *pane == top.pane { format!("[{key}{name}{count}]") } else { format!(" {key}{name}{count} ") }
+        });
+        names.collect::<Vec<_>>().join(" ")
+    };
+    let whole = line(true);
+    if width(whole.trim_end()) <= columns { whole } else { line(false) }
 }
 
 /// Which rows are on the screen, and the keys that matter here.
@@ -149,7 +158,7 @@ fn foot_line(top: &Top) -> String {
         (false, Some(_), _) => "Esc back  left/right time",
         (false, None, Pane::Nodes) => "s sort  r reverse  Enter open",
         (false, None, Pane::Jobs) => "s sort  r reverse",
-        (false, None, Pane::Work | Pane::Transfers) => "",
+        (false, None, Pane::Work | Pane::Transfers | Pane::Links) => "",
     };
     ["q leave", "? keys", "Tab panes", keys, &place]
         .into_iter()

@@ -1,8 +1,9 @@
 //! A small cloud for the tests of `sector top`: nodes, jobs and work made up here. It never asks a master.
 
 use client::{
-    DiskLoad, Health, JobId, JobRecord, JobState, LoadMetric, LoadPage, LoadSample, MachineSize, Membership, NodeId,
-    NodeLoad, NodeMarks, NodeState, NodeStatus, StageRecord, UserName, WorkItem, WorkKind, WorkRow, WorkState,
+    DiskLoad, Health, JobId, JobRecord, JobState, LinkRates, LoadMetric, LoadPage, LoadSample, MachineSize, Mark,
+    MeasuredLink, Membership, NodeId, NodeLoad, NodeMarks, NodeState, NodeStatus, StageRecord, UserName, WorkItem,
+    WorkKind, WorkRow, WorkState,
     admin::room::{HealthReport, Room, Total},
     views::NodeView,
 };
@@ -16,6 +17,8 @@ pub(super) struct Observed {
     pub(super) nodes: Vec<(NodeStatus, Option<LoadSample>)>,
     pub(super) jobs: Vec<JobRecord>,
     pub(super) work: Option<Vec<WorkRow>>,
+    pub(super) links: Vec<MeasuredLink>,
+    pub(super) marks: Vec<Mark>,
     pub(super) unix_millis: u64,
 }
 
@@ -32,7 +35,15 @@ impl Observed {
             refused_tickets: Default::default(),
             insecure_sites: Vec::new(),
         };
-        Self { health, nodes: Vec::new(), jobs: Vec::new(), work: Some(Vec::new()), unix_millis: 1_700_000_000_000 }
+        Self {
+            health,
+            nodes: Vec::new(),
+            jobs: Vec::new(),
+            work: Some(Vec::new()),
+            links: Vec::new(),
+            marks: Vec::new(),
+            unix_millis: 1_700_000_000_000,
+        }
     }
 
     /// So many nodes in so many sites. The processor of each is as busy as its number says, in percent.
@@ -66,7 +77,8 @@ impl Observed {
             total: Total { used_bytes: 3 << 30, free_bytes: 5 << 30 },
         };
         let nodes = self.nodes.iter().map(|(node, _)| NodeView::from(node.clone())).collect();
-        Ok(Box::new(Snapshot::new(health, nodes, page, self.jobs.clone(), self.work.clone())))
+        let snapshot = Snapshot::new(health, nodes, page, self.jobs.clone(), self.work.clone());
+        Ok(Box::new(snapshot.with_links(self.links.clone(), &self.marks)))
     }
 }
 
@@ -132,4 +144,15 @@ pub(super) fn work(kind: WorkKind, state: WorkState) -> WorkRow {
 /// Transfers with a site.
 pub(super) fn link(site: &str, conversations: u32, waiting: u32) -> LinkUse {
     LinkUse { site: site.into(), conversations, waiting, rate_bytes_per_second: Some(1_250_000) }
+}
+
+/// A link that carries so much, in one direction.
+pub(super) fn measured(from: &str, to: &str, sent_bytes_per_second: u64) -> MeasuredLink {
+    let rates = LinkRates {
+        sent_bytes_per_second,
+        retransmitted_bytes_per_second: 0,
+        loss_millionths: Some(0),
+        round_trip_micros: Some(16_000),
+    };
+    MeasuredLink { from: from.into(), to: to.into(), rates: Some(rates), limit_bytes_per_second: None }
 }

@@ -5,7 +5,7 @@
 
 pub(super) mod cloud;
 
-use client::{JobId, JobState, LoadSeries, NodeState, WorkFault, WorkKind, WorkState};
+use client::{JobId, JobState, LoadSeries, Mark, MarkState, MarkSubject, NodeState, WorkFault, WorkKind, WorkState};
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -13,7 +13,7 @@ use ratatui::{
 };
 use terminal::show;
 
-use self::cloud::{Observed, job, link, sample, work};
+use self::cloud::{Observed, job, link, measured, sample, work};
 use super::{
     keys::Input,
     model::{Look, Top},
@@ -56,7 +56,7 @@ fn the_nodes_of_each_site_are_on_the_smallest_screen_with_states_in_words() {
 warning: node-2 is lost: start it again, or have its files
 copied with `sector node remove`
 2 of 3 nodes up, 2 sites, 3.0 GiB used, 5.0 GiB free
-[1 nodes 3]  2 jobs 0   3 work 0   4 waiting transfers 0
+[1 nodes]  2 jobs   3 work   4 waiting transfers   5 links
   ▼node       state    cpu    memory  disk      in/s   out/s
 > ▾ site-1: 2 of 2 up, processor 2 %, 6.0M/s in, 2.0M/s out
   node-1      up       ▏  1 % ▌  25 % ▌ 50 %    3.0M    1.0M
@@ -225,6 +225,30 @@ fn transfers_that_wait_for_a_limit_come_first_and_are_counted() {
 }
 
 #[test]
+fn slow_links_come_first_with_the_reason_and_then_those_that_carry_most() {
+    let mut observed = Observed::of_nodes(2, 2);
+    let carried = [("a", "b", 5), ("b", "a", 7), ("a", "c", 900), ("a", "a", 9_000)];
+    observed.links = carried.map(|(from, to, rate)| measured(from, to, rate)).to_vec();
+    observed.marks = vec![Mark {
+        subject: MarkSubject::link("b", "a"),
+        state: MarkState::Slow,
+        by: None,
+        reason: "the link from a to b carries 5 B/s when it is full".into(),
+        since_unix_millis: 0,
+        expires_unix_millis: Some(1),
+    }];
+    let mut top = top(&observed, Pane::Links);
+    let seen = lines(&mut top, 160, 20);
+    line_with(&seen, "[5 links 3]");
+    let rows: Vec<_> = seen.iter().filter(|line| line.contains("16.0 ms")).collect();
+    assert!(rows.len() == 3 && rows[0].contains("7") && rows[0].contains("when it is full"), "{seen:#?}");
+    assert!(rows[1].contains("slow") && rows[2].contains("ok") && rows[2].contains("900"), "{seen:#?}");
+    observed.marks[0].state = MarkState::Ignored;
+    top.handle_answer(observed.answer());
+    assert!(!lines(&mut top, 160, 20).iter().any(|line| line.contains("slow")), "an administrator knows better");
+}
+
+#[test]
 fn a_lost_master_is_said_and_the_last_state_is_kept_grey_until_it_is_back() {
     let observed = Observed::of_nodes(1, 1);
     let mut top = Top::new(Pane::Nodes, Look { has_colour: true, is_printed: false });
@@ -300,7 +324,7 @@ fn an_empty_cloud_has_empty_panes_and_a_small_terminal_a_sentence() {
 fn keys_turn_the_panes_show_the_keys_and_leave() {
     let mut top = top(&Observed::of_nodes(1, 1), Pane::Nodes);
     top.handle_input(Input::Turn(-1));
-    line_with(&lines(&mut top, 80, 20), "[4 waiting transfers 0]");
+    line_with(&lines(&mut top, 80, 20), "[5 links 0]");
     top.handle_input(Input::Turn(1));
     line_with(&lines(&mut top, 80, 20), "[1 nodes 1]");
     top.handle_input(Input::Help);
