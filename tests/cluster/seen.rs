@@ -1,8 +1,14 @@
 //! A cloud that is looked at: its background work in one table, and what its roles count, as `docs/metrics.md` has it.
 
-use std::{collections::BTreeSet, fs};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+};
 
-use cluster::{Cloud, Roles, workspace};
+use cluster::{Cloud, Roles, ended, free_port, workspace};
 use serde_json::Value;
 
 /// The rows of one place: what each is, and its state.
@@ -56,9 +62,29 @@ fn sum(text: &str, part: &str) -> f64 {
     lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
 }
 
+/// What a scraper gets at the port of a role.
+fn scraped(port: u16) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    text.to_owned()
+}
+
 #[test]
-fn every_role_counts_what_the_page_of_metrics_says() {
-    let cloud = Roles::start(2, 2);
+fn every_role_counts_what_the_page_of_metrics_says_also_at_a_port_of_its_own() {
+    let mut cloud = Roles::start(2, 2);
+    let with_ports = [("security", "Security server"), ("master", "Master"), ("node-1", "Node")];
+    let with_ports = with_ports.map(|(role, title)| {
+        let port = free_port();
+        cloud.stop(role);
+        cloud.change(role, "metrics_listen", &format!("\"127.0.0.1:{port}\""));
+        cloud.run_role(role);
+        (role, title, port)
+    });
+    cloud.until_up(2);
     let file = cloud.random_file("in", 3 << 20);
     cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), "/a"]);
     cloud.until("both copies are there", |cloud| cloud.good_copies("/a").len() == 2);
@@ -69,7 +95,11 @@ fn every_role_counts_what_the_page_of_metrics_says() {
         assert_eq!(named(&text), on_the_page(title), "{role}\n{text}");
         assert!(text.ends_with("# EOF\n"), "{text}");
     }
+    for (role, title, port) in with_ports {
+        assert_eq!(named(&scraped(port)), on_the_page(title), "{role}");
+    }
     let master = of("master");
+    assert!(sum(&master, "sector_master_events_total{kind=\"file_published\"}") >= 1.0, "{master}");
     assert!(sum(&master, "sector_master_requests_total{request=\"stat\",outcome=\"not-found\"}") >= 1.0, "{master}");
     assert!(sum(&master, "sector_journal_saves_total") >= 1.0, "{master}");
     assert_eq!(sum(&master, "sector_master_nodes{state=\"up\"}"), 2.0, "{master}");
@@ -89,6 +119,10 @@ fn every_role_counts_what_the_page_of_metrics_says() {
     assert!(sum(&security, "sector_security_questions_total{question=\"open-session\",outcome=\"done\"}") >= 1.0);
     assert!(!master.contains("/a"), "no path is a label: {master}");
     cloud.fails(3, &["metrics", "node-9"]);
+    // Prometheus still hears of nodes when the master is away.
+    cloud.kill("master");
+    let (_, _, port) = with_ports[2];
+    assert!(scraped(port).contains("sector_node_slices 1\n"));
 }
 
 #[test]
@@ -177,19 +211,98 @@ fn field(log: &str, what: &str, name: &str) -> String {
     line.split_whitespace().find(|word| word.starts_with(name)).unwrap().to_owned()
 }
 
+/// A collector of traces: what it is sent, by OTLP over HTTP with JSON.
+struct Collector {
+    address: String,
+    received: Receiver<Value>,
+}
+
+impl Collector {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let (sender, received) = sync_channel(1_024);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let sender = sender.clone();
+                std::thread::spawn(move || while_open(BufReader::new(stream), &sender));
+            }
+        });
+        Self { address, received }
+    }
+
+    /// All spans so far, each with the service that it comes from.
+    fn spans(&self) -> Vec<(String, Value)> {
+        let mut all = Vec::new();
+        for request in self.received.try_iter() {
+            for resource in request["resourceSpans"].as_array().unwrap() {
+                let attributes = resource["resource"]["attributes"].as_array().unwrap();
+                let service = attributes.iter().find(|attribute| attribute["key"] == "service.name").unwrap();
+                let service = service["value"]["stringValue"].as_str().unwrap();
+                let spans = resource["scopeSpans"][0]["spans"].as_array().unwrap();
+                all.extend(spans.iter().map(|span| (service.to_owned(), span.clone())));
+            }
+        }
+        all
+    }
+}
+
+/// Takes the requests of one connection.
+fn while_open(mut stream: BufReader<TcpStream>, sender: &SyncSender<Value>) {
+    loop {
+        let (mut line, mut length) = (String::new(), 0);
+        while stream.read_line(&mut line).is_ok_and(|bytes| bytes > 2) {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        if length == 0 || stream.read_exact(&mut body).is_err() {
+            return;
+        }
+        sender.send(serde_json::from_slice(&body).unwrap()).unwrap();
+        stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+    }
+}
+
+/// Fails unless the spans of a trace hang together: one of the client above all, and each below another of them. Returns
+/// how many there are of each role, by name.
+fn one_trace(spans: &[(String, Value)], trace: &str) -> BTreeMap<String, usize> {
+    let of_it: Vec<_> = spans.iter().filter(|(_, span)| span["traceId"] == trace).collect();
+    let ids: BTreeSet<_> = of_it.iter().map(|(_, span)| span["spanId"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), of_it.len(), "each has an id of its own: {of_it:?}");
+    let above_all: Vec<_> = of_it.iter().filter(|(_, span)| span["parentSpanId"].is_null()).collect();
+    assert!(above_all.len() == 1 && above_all[0].0 == "sector-client", "{trace}: {above_all:?}");
+    for (service, span) in &of_it {
+        let parent = span["parentSpanId"].as_str();
+        assert!(parent.is_none_or(|parent| ids.contains(parent)), "{service} {span}");
+    }
+    let mut counts = BTreeMap::new();
+    for (service, span) in of_it {
+        *counts.entry(format!("{service} {}", span["name"].as_str().unwrap())).or_default() += 1;
+    }
+    counts
+}
+
 #[test]
-fn an_upload_and_a_job_are_followed_by_their_ids_through_all_logs() {
+fn an_upload_and_a_job_are_followed_by_their_ids_through_all_logs_and_in_traces() {
     let mut cloud = Roles::start(2, 2);
+    let collector = Collector::start();
+    let traced = ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.address.as_str());
     let roles = ["master", "node-1", "node-2"];
     for role in roles {
         cloud.stop(role);
-        cloud.set_variables(role, vec![("SECTOR_LOG".into(), "debug".into())]);
+        let variables = [("SECTOR_LOG", "debug"), traced];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        cloud.set_variables(role, variables.to_vec());
         cloud.run_role(role);
     }
     cloud.until_up(2);
     let log = |cloud: &Roles, role: &str| fs::read_to_string(cloud.log_file(role)).unwrap();
     let file = cloud.random_file("in", 1 << 20);
-    let put = cloud.run(&["-vv", "put", "--copies", "1", file.to_str().unwrap(), "/a"]);
+    let run = |arguments: &[&str]| ended(cloud.command(arguments).env(traced.0, traced.1).output().unwrap());
+    let put = run(&["-vv", "put", "--copies", "1", file.to_str().unwrap(), "/a"]);
     assert_eq!(put.code, 0, "{}", put.errors);
     // The client's log names the slice, and so do those of the master and of the node that took the bytes.
     let slice = field(&put.errors, "an upload begins", "slice=");
@@ -203,16 +316,30 @@ fn an_upload_and_a_job_are_followed_by_their_ids_through_all_logs() {
     let session = field(&put.errors, "the master is asked", "session=");
     assert!(begun.iter().all(|line| line.contains(&session) && line.contains("name=\"create\"")), "{begun:?}");
 
-    let run = cloud.run(&["-vv", "--json", "run", "--udf", "copy", "--input", "/a", "--output", "/b"]);
-    assert_eq!(run.code, 0, "{}", run.errors);
-    let job: Value = serde_json::from_slice(&run.out).unwrap();
-    let job = job["id"].as_str().unwrap();
-    let job = format!("job={job}");
-    assert!(!lines_with(&run.errors, &["job: ", "a job begins", &job]).is_empty(), "{}", run.errors);
+    let ran = run(&["-vv", "--json", "run", "--udf", "copy", "--input", "/a", "--output", "/b"]);
+    assert_eq!(ran.code, 0, "{}", ran.errors);
+    let job: Value = serde_json::from_slice(&ran.out).unwrap();
+    let job_id = job["id"].as_str().unwrap();
+    let job = format!("job={job_id}");
+    assert!(!lines_with(&ran.errors, &["job: ", "a job begins", &job]).is_empty(), "{}", ran.errors);
     let at_master = log(&cloud, "master");
     for what in ["a job is admitted", "a job has ended"] {
         assert!(!lines_with(&at_master, &[what, &job]).is_empty(), "{what}: {job}");
     }
     let ran = |node: &&str| !lines_with(&log(&cloud, node), &["job: ", "a driver of the job speaks", &job]).is_empty();
     assert!(["node-1", "node-2"].iter().any(ran), "{job}");
+
+    // A role that stops sends what it still has.
+    for role in roles {
+        cloud.stop(role);
+    }
+    let spans = collector.spans();
+    let of_put = one_trace(&spans, slice.strip_prefix("slice=").unwrap());
+    for span in ["sector-client upload", "sector-master request", "sector-node write"] {
+        assert!(of_put.contains_key(span), "{span}: {of_put:?}");
+    }
+    let of_job = one_trace(&spans, &format!("{job_id:0>32}"));
+    for span in ["sector-client job", "sector-master request", "sector-node job"] {
+        assert!(of_job.contains_key(span), "{span}: {of_job:?}");
+    }
 }

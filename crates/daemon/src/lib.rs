@@ -1,7 +1,8 @@
 //! What a process needs around a role: checked settings, an ordered stop, observable background workers, metrics, group
-//! commit, the log and the ready line. It serves every path at its beginning and its end. A role gets
+//! commit, the log, traces and the ready line. It serves every path at its beginning and its end. A role gets
 //! [`Checked`](settings::Checked) settings and a [`ShutdownToken`](shutdown::ShutdownToken), and does the rest itself.
-//! Nothing here knows slices, messages or sockets, and it never decides anything about a cloud.
+//! Nothing here knows slices or messages. It has sockets only to the tools of operators:
+//! a port for metrics, and a connection to a collector of traces. It never decides anything about a cloud.
 
 pub mod error;
 pub mod group_commit;

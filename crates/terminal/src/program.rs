@@ -32,9 +32,11 @@ where
     F: Future<Output = Result<(), Failure>> + Send + 'static,
 {
     show::install_panic_hook();
-    if let Err(error) = telemetry::start(level, global.verbose, global.quiet) {
-        return Failure::from(error).report(global.json);
-    }
+    // Kept to the end: what traces are left then goes out.
+    let _telemetry = match telemetry::start(level, global.verbose, global.quiet) {
+        Ok(telemetry) => telemetry,
+        Err(error) => return Failure::from(error).report(global.json),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::failed(format!("cannot start: {error}")).report(global.json),

@@ -22,6 +22,8 @@ use protocol::{
     status::ErrorClass,
 };
 
+use tracing::Instrument;
+
 use super::{
     TransferProgress,
     executable::{self, is_executable_here},
@@ -267,7 +269,7 @@ impl Client {
         let span = tracing::info_span!("upload", slice = %created.slice);
         span.in_scope(|| tracing::debug!(%path, node = %created.target.node, "an upload begins"));
         let broken_off = LeaseGuard { client: self, lease };
-        let written = write(created).await;
+        let written = write(created).instrument(span).await;
         std::mem::forget(broken_off);
         let error = match written {
             Ok(entry) => return Ok(entry),
