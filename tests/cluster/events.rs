@@ -8,7 +8,7 @@ use std::{
     sync::mpsc::{Receiver, SyncSender, sync_channel},
 };
 
-use cluster::{Cloud, Roles};
+use cluster::{Cloud, Roles, free_port};
 use serde_json::Value;
 
 use crate::web::{Gateway, Visitor};
@@ -171,6 +171,75 @@ fn first_sent(gateway: &Gateway, after: &str, begun: impl FnOnce()) -> (String, 
     panic!("the stream ended");
 }
 
+/// Memory in KiB and processor time in ticks of a process.
+fn taken(pid: u32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    let ticks = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    (memory.trim().trim_end_matches(" kB").parse().unwrap(), ticks)
+}
+
+#[test]
+#[ignore = "a measurement: `cargo test -p sector-tests --test cluster a_thousand_streams -- --ignored --nocapture`"]
+#[allow(clippy::disallowed_methods)] // It measures what a time without events takes.
+fn a_thousand_streams_of_events_are_all_told() {
+    let roles = Roles::start(1, 1);
+    roles.ok(&["user", "token", "add", "admin", "web", "--write-profile", "web.toml"]);
+    let gateway = Gateway::start(&roles, "listen = \"127.0.0.1:0\"\npublic_profile = \"web.toml\"");
+    let address = gateway.page.strip_prefix("http://").unwrap().to_owned();
+    let pids = [("master", roles.pid("master")), ("gateway", gateway.pid())];
+    let before = pids.map(|(_, pid)| taken(pid));
+    let mut streams: Vec<_> = (0..1_000)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            let head =
+                "GET /api/v1/events?kind=file_published HTTP/1.1\r\nHost: here\r\nAccept: text/event-stream\r\n\r\n";
+            stream.write_all(head.as_bytes()).unwrap();
+            BufReader::new(stream)
+        })
+        .collect();
+    // Each is told its place first.
+    for stream in &mut streams {
+        let mut line = String::new();
+        while !line.starts_with("id:") {
+            line.clear();
+            assert!(stream.read_line(&mut line).unwrap() > 0, "a stream ended");
+        }
+    }
+    let begun = pids.map(|(_, pid)| taken(pid));
+    std::thread::sleep(std::time::Duration::from_secs(20));
+    let waited = pids.map(|(_, pid)| taken(pid));
+    for (at, (role, _)) in pids.iter().enumerate() {
+        let bytes = (begun[at].0.saturating_sub(before[at].0)) as f64 * 1_024.0 / 1_000.0;
+        let share = (waited[at].1 - begun[at].1) as f64 / 20.0;
+        println!("{role}: {bytes:.0} bytes a follower, {share:.1} % of a processor while nothing happens");
+    }
+    let file = roles.random_file("in", 10);
+    for number in 0..20 {
+        let name = format!("/f-{number}");
+        let start = std::time::Instant::now();
+        roles.ok(&["put", file.to_str().unwrap(), &name]);
+        let put = start.elapsed();
+        for stream in &mut streams {
+            let mut line = String::new();
+            while !line.contains(&format!("\"{name}\"")) {
+                line.clear();
+                assert!(stream.read_line(&mut line).unwrap() > 0, "a stream ended");
+            }
+        }
+        if number % 5 == 0 {
+            println!("put in {put:?}, and all have heard {:?} after it", start.elapsed() - put);
+        }
+    }
+    let ended = pids.map(|(_, pid)| taken(pid));
+    for (at, (role, _)) in pids.iter().enumerate() {
+        let millis = (ended[at].1 - waited[at].1) as f64 * 10.0 / 20.0;
+        println!("{role}: {millis:.0} ms of a processor an event, {} KiB in all", ended[at].0);
+    }
+}
+
 /// A message that a receiver got, and what it is to answer.
 struct Message {
     headers: String,
@@ -229,9 +298,9 @@ fn a_webhook_is_signed_tried_again_in_order_and_goes_on_after_a_restart() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
     cloud.ok(&["user", "token", "add", "admin", "hook", "--write-profile", "hook.toml"]);
     cloud.file("hook.secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
-    let (port, messages) = receiver();
+    let ((port, messages), scraped) = (receiver(), free_port());
     let settings = format!(
-        "listen = \"127.0.0.1:0\"\nfolder = \"state\"\n[[webhook]]\nname = \"index\"\nurl = \"http://127.0.0.1:{port}/\"\n\
+        "listen = \"127.0.0.1:0\"\nmetrics_listen = \"127.0.0.1:{scraped}\"\nfolder = \"state\"\n[[webhook]]\nname = \"index\"\nurl = \"http://127.0.0.1:{port}/\"\n\
          secret_file = \"hook.secret\"\nprofile = \"hook.toml\"\nkinds = [\"file_published\"]\npath = \"/d/*\""
     );
     let gateway = Gateway::start(&cloud, &settings);
@@ -254,6 +323,13 @@ fn a_webhook_is_signed_tried_again_in_order_and_goes_on_after_a_restart() {
     assert!(ids.iter().all(|id| *id == ids[0]), "by its id a receiver knows it again: {ids:?}");
     let message = messages.recv().unwrap();
     assert_eq!(message.subject(), "/d/b");
+    // What was tried is counted, for whoever scrapes the gateway itself.
+    let mut metrics = ureq::get(format!("http://127.0.0.1:{scraped}/metrics")).call().unwrap();
+    let metrics = metrics.body_mut().read_to_string().unwrap();
+    for (outcome, count) in [("failed", 3), ("taken", 1)] {
+        let line = format!("sector_gateway_webhook_messages_total{{webhook=\"index\",outcome=\"{outcome}\"}} {count}");
+        assert!(metrics.lines().any(|found| found == line), "{line}\n{metrics}");
+    }
     // The gateway is killed before that is taken, and something happens while it is away.
     drop(gateway);
     drop(message);

@@ -21,6 +21,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/net/src/transfer/tcp_info.rs", "what the system knows of a connection, which no safe library reads"),
     ("crates/measure/src/messages/zeromq.rs", "calls ZeroMQ's C library where it is installed"),
     ("crates/net/tests/session_memory.rs", "an allocator that counts"),
+    ("crates/master/tests/watching.rs", "an allocator that counts"),
     ("crates/testbed/src/system.rs", "namespaces, TUN devices and interfaces have no safe form"),
     ("bench/src/sort.rs", "the reference sort maps its input"),
     ("bench/src/ratios.rs", "the reference pass of MalStone maps its input"),

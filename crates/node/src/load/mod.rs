@@ -156,6 +156,30 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "a measurement: `cargo test --release -p sector-node --lib what_a_sample_takes -- --ignored --nocapture`"]
+    fn what_a_sample_takes() {
+        let folders = vec![std::env::temp_dir(), "/".into(), "/usr".into(), "/var".into()];
+        let mut reader = CountersReader::new(folders);
+        let sleeper = || std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let mut children: Vec<_> = (0..16).map(|_| sleeper()).collect();
+        let mut before = reader.read().unwrap();
+        let begun = std::time::Instant::now();
+        for _ in 0..READINGS {
+            let now = reader.read().unwrap();
+            let (sample, _, processes) = rates(&before, &now);
+            assert!(sample.get(LoadMetric::Memory) > 0 && processes.len() >= 16);
+            before = now;
+        }
+        let each = begun.elapsed() / READINGS;
+        let share = each.as_secs_f64() / EVERY.as_secs_f64() * 100.0;
+        println!("a sample takes {each:?} with 16 children and 4 folders: {share:.3} % of a processor");
+        children.iter_mut().for_each(|child| drop(child.kill().and_then(|()| child.wait())));
+        assert!(share < 1.0, "{share} %");
+    }
+
+    const READINGS: u32 = 2_000;
+
+    #[test]
     fn the_oldest_samples_are_lost_when_no_master_takes_them() {
         let samples = LoadSamples::default();
         let told_late = {
