@@ -1,7 +1,7 @@
 // What happens, as the page tells it: live, chosen, bounded, and as text.
 import assert from 'node:assert/strict';
 import { login, newPage } from './browser.js';
-import { go, store, until } from './kit.js';
+import { go, makeFolder, store, until } from './kit.js';
 
 const row = (page, words) => page.locator('table[aria-label="Events"] tbody tr', { hasText: words });
 
@@ -24,6 +24,7 @@ export const tests = {
     const page = await newPage(browser, target.base);
     await login(page, target.base, target.user, target.password, '#/events?since=');
     await page.waitForSelector('.tools .live-live');
+    await makeFolder(page, target.folder);
     const name = `${target.folder}/events-${Date.now().toString(36)}`;
     await store(page, `${name}-a.txt`, 'first');
     await row(page, `${name}-a.txt`).waitFor();

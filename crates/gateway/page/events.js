@@ -135,7 +135,7 @@ function Subject({ row }) {
 function more(row) {
   const parts = [
     row.state, row.cause, row.from && `from ${row.from}`, row.node && `at ${row.node}`,
-    row.count != null && `${count(row.count)} in all`, row.bytes != null && bytes(row.bytes), row.version != null && `version ${row.version}`,
+    row.count != null && `${count(row.count)} in all`, row.bytes != null && bytes(row.bytes),
   ];
   return parts.filter(Boolean).join(', ');
 }

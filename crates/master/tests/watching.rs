@@ -34,7 +34,7 @@ use protocol::{
 };
 
 /// Nodes and followers of a usual run; figures are per node and per follower.
-const USUAL: u64 = 25;
+const USUAL: u64 = 10;
 const SITES: u64 = 10;
 /// The last of them is from the second day, when every ring has wrapped.
 const SECONDS: u64 = 86_400 + 3_600;

@@ -21,8 +21,8 @@ settings! {
         /// Address and port (TCP) for browsers and programs. Port 0 takes any free one. Beyond this machine, browsers
         /// need `certificate` and `key`.
         listen: SocketAddr = default("127.0.0.1:7080"),
-        /// Address and port at which `GET /metrics` answers with what it counts, for Prometheus. It is readable text
-        /// without a login: give an address that only the scraper reaches. By default none (`docs/metrics.md`).
+        /// Address and port at which Prometheus reads what it counts: plain HTTP without a login, so let only the scraper
+        /// reach it. By default none.
         metrics_listen: Option<SocketAddr> = optional(),
         /// The master.
         master: HostAddress = required("master.example.org:7400"),

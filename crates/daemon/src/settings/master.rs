@@ -25,8 +25,8 @@ settings! {
         /// Address and port for clients and nodes: TCP for joining, UDP with the same number after that. By default on
         /// all networks, since it is how a cloud is reached. Port 0 takes any free one.
         listen: SocketAddr = default("0.0.0.0:7400"),
-        /// Address and port at which `GET /metrics` answers with what it counts, for Prometheus. It is readable text
-        /// without a login: give an address that only the scraper reaches. By default none (`docs/metrics.md`).
+        /// Address and port at which Prometheus reads what it counts: plain HTTP without a login, so let only the scraper
+        /// reach it. By default none.
         metrics_listen: Option<SocketAddr> = optional(),
         /// Folder of its journal; by default that of the settings file, so that a cloud can be moved as one folder.
         folder: PathBuf = default("."),

@@ -30,8 +30,8 @@ settings! {
         /// Address and port for transfers: TCP, and UDP with the same number for QUIC. By default on all networks of
         /// the machine, since clients and nodes of all sites connect. Port 0 takes any free one.
         listen: SocketAddr = default("0.0.0.0:7410"),
-        /// Address and port at which `GET /metrics` answers with what it counts, for Prometheus. It is readable text
-        /// without a login: give an address that only the scraper reaches. By default none (`docs/metrics.md`).
+        /// Address and port at which Prometheus reads what it counts: plain HTTP without a login, so let only the scraper
+        /// reach it. By default none.
         metrics_listen: Option<SocketAddr> = optional(),
         /// Address and port under which others reach `listen`; needed if `listen` is `0.0.0.0` or `[::]`, or behind
         /// address translation.

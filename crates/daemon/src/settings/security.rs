@@ -21,8 +21,8 @@ settings! {
         /// Address and port (TCP) for masters. By default only masters of the same machine reach it, since only masters
         /// need it. Port 0 takes any free one.
         listen: SocketAddr = default("127.0.0.1:7401"),
-        /// Address and port at which `GET /metrics` answers with what it counts, for Prometheus. It is readable text
-        /// without a login: give an address that only the scraper reaches. By default none (`docs/metrics.md`).
+        /// Address and port at which Prometheus reads what it counts: plain HTTP without a login, so let only the scraper
+        /// reach it. By default none.
         metrics_listen: Option<SocketAddr> = optional(),
         /// Folder of its accounts (`accounts.redb`) and of the cloud's authority. By default that of the settings file,
         /// so that a cloud can be moved as one folder.

@@ -241,7 +241,7 @@ fn slow_links_come_first_with_the_reason_and_then_those_that_carry_most() {
     let seen = lines(&mut top, 160, 20);
     line_with(&seen, "[5 links 3]");
     let rows: Vec<_> = seen.iter().filter(|line| line.contains("16.0 ms")).collect();
-    assert!(rows.len() == 3 && rows[0].contains("7") && rows[0].contains("when it is full"), "{seen:#?}");
+    assert!(rows.len() == 3 && rows[0].contains(" 7 B/s") && rows[0].contains("a to b carries 5 B/s"), "{seen:#?}");
     assert!(rows[1].contains("slow") && rows[2].contains("ok") && rows[2].contains("900"), "{seen:#?}");
     observed.marks[0].state = MarkState::Ignored;
     top.handle_answer(observed.answer());
@@ -313,7 +313,7 @@ fn an_empty_cloud_has_empty_panes_and_a_small_terminal_a_sentence() {
             top.handle_input(input);
         }
     }
-    line_with(&lines(&mut top, 80, 20), "No node moves bytes");
+    line_with(&lines(&mut top, 80, 20), "No file went from one site to another");
     assert!(lines(&mut top, 50, 10)[0].contains("too small: 50 by 10"));
     for size in [(0, 0), (1, 1), (60, 0), (0, 20), (3, 3)] {
         lines(&mut top, size.0, size.1);
