@@ -95,15 +95,16 @@ impl Snapshot {
                 rows => rows.map(Some),
             }
         };
+        // Boxed, since each has a login in it, should the session be lost: together they would fill a thread's stack.
         let (health, nodes, marks, links, load, jobs, work, series) = tokio::try_join!(
-            cloud.health_report(),
-            cloud.nodes(),
-            cloud.marks(),
-            cloud.links(0),
-            cloud.load(0),
-            cloud.jobs(),
-            work,
-            of_node
+            Box::pin(cloud.health_report()),
+            Box::pin(cloud.nodes()),
+            Box::pin(cloud.marks()),
+            Box::pin(cloud.links(0)),
+            Box::pin(cloud.load(0)),
+            Box::pin(cloud.jobs()),
+            Box::pin(work),
+            Box::pin(of_node)
         )?;
         let nodes = marked_nodes(nodes, &marks);
         Ok(Self { series, ..Self::new(health, nodes, load, jobs, work).with_links(links.links, &marks) })
