@@ -234,7 +234,8 @@ impl Master {
         let names_nodes = self.log.rebuild.fork.is_some() && !self.log.rebuild.members.is_empty();
         // A copy that tells of nodes alone is believed if there are files beside it. A node without any may have come
         // first, with a copy of a journal that was lost before others joined it.
-        let is_beside_files = !self.log.rebuild.nodes_told.is_empty() && !self.catalog.names().children(ROOT).is_empty();
+        let is_beside_files =
+            !self.log.rebuild.nodes_told.is_empty() && !self.catalog.names().children(ROOT).is_empty();
         let knows_nodes = self.log.rebuild.restored_mirror.is_some() || names_nodes || is_beside_files;
         let knows_all = knows_nodes && self.log.rebuild.absent.is_empty();
         if self.log.rebuild.is_running()
