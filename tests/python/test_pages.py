@@ -117,7 +117,8 @@ SCENES = {
             " header = fits.Header({'CTYPE1': 'RA---TAN', 'CTYPE2': 'DEC--TAN', 'CRVAL1': 202.47, 'CRVAL2': 47.2,"
             " 'CRPIX1': 60, 'CRPIX2': 50, 'CDELT1': -0.001, 'CDELT2': 0.001, 'FILTER': 'r'});"
             " fits.writeto('night1/m51.fits', numpy.zeros((100, 120), 'i2'), header)\""
-        }
+        },
+        instead={"sector portal": "sector portal --listen 127.0.0.1:@PORT0", "127.0.0.1:7081": "127.0.0.1:@PORT0"},
     ),
     "docs/howto/prometheus.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/events.md": Scene(
@@ -172,15 +173,11 @@ class Reader:
 
     def type(self, text: str) -> tuple[int, str]:
         """Types one command, and returns its exit code and what it printed."""
-        for pattern, other in self.scene.instead.items():
-            text = re.sub(pattern, other, text)
-        text = text.replace("@TMP", str(self.folder)).replace("@LAST", self.last)
-        text = text.replace("@SECTION", re.sub(r"\W", "", self.heading))
-        text = re.sub(r"@PORT(\d)", lambda found: str(self.ports[int(found[1])]), text)
+        text = self.as_typed(text)
         log = self.folder / "said"
         with log.open("w") as said:
             shell = ["bash", "-c", text]
-            if re.match(r"sector (security|master|node) --config|sector node join --master", text):
+            if re.match(r"sector (security|master|node) --config|sector node join --master|sector portal", text):
                 self.serve(shell)
                 return 0, ""
             ended = subprocess.run(
@@ -190,6 +187,14 @@ class Reader:
         # Not a remark.
         self.last = next((line for line in answer.splitlines() if line and " " not in line), "")
         return ended.returncode, answer
+
+    def as_typed(self, text: str) -> str:
+        """What is typed instead of what a page shows."""
+        for pattern, other in self.scene.instead.items():
+            text = re.sub(pattern, other, text)
+        text = text.replace("@TMP", str(self.folder)).replace("@LAST", self.last)
+        text = text.replace("@SECTION", re.sub(r"\W", "", self.heading))
+        return re.sub(r"@PORT(\d)", lambda found: str(self.ports[int(found[1])]), text)
 
     def serve(self, shell: list[str]) -> None:
         """Starts what runs until it is stopped, and waits for its first line."""
@@ -206,7 +211,7 @@ class Reader:
         said = ""
         for line in server.stdout:
             said += line
-            if line.startswith("ready ") or "fingerprint" in line:
+            if line.startswith(("ready ", "portal at ")) or "fingerprint" in line:
                 return
         pytest.fail(f"{shell[2]} did not start: {said}")
 
@@ -234,7 +239,7 @@ class Reader:
 
     def evaluate(self, block: Block) -> None:
         """Runs Python as a notebook does: names stay, and `await` stands anywhere."""
-        code = compile(block.text, f"line {block.line}", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        code = compile(self.as_typed(block.text), f"line {block.line}", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         value = eval(code, self.names)
         if inspect.iscoroutine(value):
             asyncio.run(value)

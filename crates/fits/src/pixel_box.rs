@@ -99,6 +99,13 @@ pub struct Section {
 }
 
 impl Section {
+    /// The same of this image, where it names none itself.
+    #[must_use]
+    pub fn or_in(mut self, extension: Option<Extension>) -> Self {
+        self.extension = self.extension.or(extension);
+        self
+    }
+
     /// The section of an image of this shape. It is clipped where it leaves the image.
     ///
     /// # Errors

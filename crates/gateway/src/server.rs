@@ -27,7 +27,8 @@ use tokio_util::task::TaskTracker;
 use crate::{
     GatewayError,
     counts::{Counts, Lasting},
-    tls, web,
+    tls,
+    web::{self, Door},
     webhooks::{self, Webhook},
 };
 
@@ -70,13 +71,25 @@ impl GatewayServer {
             file: file.clone(),
             source,
         })?;
+        let public = settings.public_profile.as_deref().map(Profile::load).transpose()?;
+        Self::bind_as(settings, authority, public).await
+    }
+
+    /// The same for a program that has the authority's certificate, and the profile of visitors, already.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub async fn bind_as(
+        settings: &Checked<GatewaySettings>,
+        authority: String,
+        public: Option<Profile>,
+    ) -> Result<Self, GatewayError> {
         let acceptor = match (&settings.certificate, &settings.key) {
             (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key)?),
             _ => None,
         };
         let counts = Counts::default();
         let webhooks = webhooks::load(settings, &counts)?;
-        let public = settings.public_profile.as_deref().map(Profile::load).transpose()?;
         let cloud = CloudSettings {
             address: settings.master.clone(),
             authority,
@@ -114,9 +127,15 @@ impl GatewayServer {
         LoginLinks { url: self.url(), web: self.web.clone() }
     }
 
-    /// Serves until asked to stop, and then ends what is under way within [`STOP_PATIENCE`].
-    pub async fn run(self, stopping: ShutdownToken) {
-        let router = web::router(self.web.clone());
+    /// Where further rooms learn who asks.
+    pub fn door(&self) -> Door {
+        Door::new(self.web.clone())
+    }
+
+    /// Serves until asked to stop, and then ends what is under way within [`STOP_PATIENCE`]. `rooms` are what it answers
+    /// beside the page.
+    pub async fn run(self, rooms: Router, stopping: ShutdownToken) {
+        let router = web::router(self.web.clone(), rooms);
         let sending = webhooks::spawn(self.webhooks, &self.cloud, &stopping);
         let scraping = self.metrics.map(|port| tokio::spawn(serve_metrics(port, self.web.clone())));
         let (places, tasks) = (Arc::new(Semaphore::new(self.connections_max)), TaskTracker::new());

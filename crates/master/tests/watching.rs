@@ -143,7 +143,7 @@ impl TestCloud {
     fn log_in(&mut self, number: u64) {
         let address = IpAddr::from([10, 1, 0, 1]);
         let rights = UserRights { user: UserName::new("admin").unwrap(), groups: Vec::new(), admin: true };
-        let user = KnownUser { rights, credential: CredentialId(number.into()), until_unix_millis: None };
+        let user = KnownUser { rights, credential: CredentialId(number), until_unix_millis: None };
         let holder = HolderKey([1; 32]);
         let join = ClientJoin { user, address, holder, proved_from: address, drives: None };
         self.master.open_client_session(self.now, client_session(number), join);

@@ -22,14 +22,21 @@ use crate::arguments::Arguments;
 pub(crate) fn become_program(words: &[OsString], global: &Global) -> ExitCode {
     let Some((name, arguments)) = words.split_first() else { return ExitCode::FAILURE };
     let own = env::current_exe().ok();
-    let Some(file) = find(name, &folders(own.as_deref())) else { return report_missing(name, global.json) };
+    let (program, command_of) = home_of(name);
+    let Some(file) = find(program, &folders(own.as_deref())) else { return report_missing(program, global.json) };
     let mut command = Command::new(&file);
-    command.args(global.words()).args(arguments);
+    command.args(global.words()).args(command_of).args(arguments);
     if let Some(own) = own {
         command.env(OWN_PROGRAM, own);
     }
     let error = command.exec();
     Failure::local("run", &file, &error).report(global.json)
+}
+
+/// The program that a name means, and its command where the name is one: `portal` is `images portal`.
+fn home_of(name: &OsStr) -> (&OsStr, Option<&OsStr>) {
+    let home = SHORT_NAMES.iter().find(|(short, _)| *short == name);
+    home.map_or((name, None), |(_, program)| (OsStr::new(program), Some(name)))
 }
 
 /// The words that ask a program for its help, of `help NAME …`. Of a command of `sector` it is none: clap has answered.
@@ -161,7 +168,11 @@ struct Application {
 /// What `sector --help` says of further programs.
 pub(crate) const FURTHER_HELP: &str = "Further commands are programs named sector-NAME, beside this one or on PATH:\n  \
     images       An index of sky images, and cutouts of them, one or many\n  \
+    portal       Sky images over HTTP, by the standards of the Virtual Observatory\n  \
     oct          Terasort, MalStone, measurements, and sites with wide-area links on one machine";
+
+/// Commands of programs that are called without the program's name, too.
+const SHORT_NAMES: [(&str, &str); 1] = [("portal", "images")];
 
 const APPLICATIONS: &[Application] = &[
     Application {

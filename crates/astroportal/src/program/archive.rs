@@ -115,7 +115,7 @@ impl Archive {
             let bytes = rows.seek(SeekFrom::End(0))?;
             rows.seek(SeekFrom::Start(0))?;
             append(&mut self.tar, "manifest.csv", rows, bytes, self.modified_unix_seconds)?;
-            self.tar.write_all(&[0; 2 * TAR_BLOCK_BYTES])?;
+            end_archive(&mut self.tar)?;
             self.tar.flush()?;
             self.tar.get_ref().sync_all()?;
             fs::rename(beside(&self.target, PART), &self.target)?;
@@ -133,8 +133,19 @@ impl Archive {
     }
 }
 
+/// Ends an archive.
+pub(crate) fn end_archive(to: &mut impl Write) -> io::Result<()> {
+    to.write_all(&[0; 2 * TAR_BLOCK_BYTES])
+}
+
 /// Appends a file, and never the end of an archive.
-fn append(to: &mut impl Write, name: &str, mut content: impl Read, bytes: u64, modified: u64) -> io::Result<()> {
+pub(crate) fn append(
+    to: &mut impl Write,
+    name: &str,
+    mut content: impl Read,
+    bytes: u64,
+    modified: u64,
+) -> io::Result<()> {
     let mut header = tar::Header::new_ustar();
     header.set_path(name)?;
     header.set_size(bytes);

@@ -1,6 +1,6 @@
 //! The command line of `sector images`; `docs/command-line.md` is the contract. This file never runs a command.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fits::{
@@ -39,6 +39,10 @@ pub(crate) enum Command {
         ra,dec,size (degrees, arc minutes); section; region. Also: ext, name.\n\
         Without a heading the columns are path,x,y,height,width.")]
     Cutouts(Cutouts),
+    /// Serve cutouts and the index over HTTP, by the standards of the Virtual Observatory: SODA, SIA, DataLink
+    #[command(after_help = "Examples: sector images portal --index /sky-index\n\
+        \x20         sector portal --index /sky-index --public --listen 0.0.0.0:443 --certificate c.pem --key k.pem")]
+    Portal(Portal),
     /// Measure cutouts of images made for it: one after another, many at once, in a job
     #[command(after_help = "Example: sector images bench --images 50 --cutouts 20000")]
     Bench(Bench),
@@ -153,6 +157,31 @@ pub(crate) enum By {
     Node,
     /// This client
     Client,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Portal {
+    /// Address and port for programs and browsers; beyond this machine with --certificate and --key
+    #[arg(long, default_value = "127.0.0.1:7081", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// The folder of the index; without one there is no search
+    #[arg(long, value_name = "FOLDER", value_parser = cloud_path)]
+    pub(crate) index: Option<String>,
+    /// Where jobs and their results are kept: a folder of your own
+    #[arg(long, default_value = "/portal-jobs", value_name = "FOLDER", value_parser = cloud_path)]
+    pub(crate) folder: String,
+    /// Visitors without a login read what you may read
+    #[arg(long)]
+    pub(crate) public: bool,
+    /// Its certificate for browsers, PEM
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// The private key of the certificate
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) key: Option<PathBuf>,
+    /// Serve readable text beyond this machine too, for example behind a server that adds TLS
+    #[arg(long)]
+    pub(crate) insecure_http: bool,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -102,7 +102,7 @@ fn read_table(file: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// The tuples by image, in batches of whole images. The same table gives the same batches.
-fn batches(tuples: Vec<Tuple>) -> Vec<Vec<Vec<Tuple>>> {
+pub(crate) fn batches(tuples: Vec<Tuple>) -> Vec<Vec<Vec<Tuple>>> {
     let mut images: BTreeMap<String, Vec<Tuple>> = BTreeMap::new();
     for tuple in tuples {
         match images.entry(tuple.path.clone()) {

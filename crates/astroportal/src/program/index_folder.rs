@@ -66,6 +66,22 @@ impl IndexFolder {
         self.slices.keys().map(|name| name.run).max().unwrap_or(0) + 1
     }
 
+    /// The files of all slices, or of those that may have an image within a radius of one of these declinations.
+    pub(crate) fn slices_near(&self, near: Option<&[(f64, f64)]>) -> impl Iterator<Item = &Entry> {
+        let is_near = move |name: &SliceName| {
+            let has_zone = |(dec, radius): &(f64, f64)| zones_near(*dec, *radius, name.zones).contains(&name.zone);
+            near.is_none_or(|near| near.iter().any(has_zone))
+        };
+        self.slices.iter().filter(move |(name, _)| is_near(name)).map(|(_, entry)| entry)
+    }
+
+    /// The rows of one slice.
+    pub(crate) async fn read(cloud: &Client, path: &SectorPath) -> Result<Vec<ImageRow>, Failure> {
+        let (_, bytes) = cloud.read(path, None, Vec::new(), &|_| ()).await?;
+        let rows = IndexSlice::open(bytes).and_then(|slice| slice.rows());
+        rows.map_err(|error| Failure::failed(format!("`{path}`: {error}")))
+    }
+
     /// The rows of all slices, or of those that may have an image within a radius of a declination.
     pub(crate) async fn rows(
         &self,
@@ -82,11 +98,7 @@ impl IndexFolder {
                 && let Some((name, entry)) = wanted.next()
             {
                 let (cloud, name, path) = (cloud.clone(), *name, entry.path.clone());
-                reading.spawn(async move {
-                    let (_, bytes) = cloud.read(&path, None, Vec::new(), &|_| ()).await?;
-                    let rows = IndexSlice::open(bytes).and_then(|slice| slice.rows());
-                    Ok::<_, Failure>((name, rows.map_err(|error| Failure::failed(format!("`{path}`: {error}")))?))
-                });
+                reading.spawn(async move { Ok::<_, Failure>((name, Self::read(&cloud, &path).await?)) });
             }
             let Some(read) = reading.join_next().await else { break };
             rows.push(read.map_err(|error| Failure::failed(error.to_string()))??);

@@ -18,6 +18,7 @@ mod index_folder;
 mod job_library;
 mod made_images;
 mod node_cutter;
+mod portal;
 mod tuple_file;
 
 use std::process::ExitCode;
@@ -55,6 +56,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Find(arguments) => find::run(cloud, &arguments, global).await,
         Command::Cutout(arguments) => cutout::run(cloud, &arguments, global).await,
         Command::Cutouts(arguments) => cutouts::run(cloud, &arguments, global).await,
+        Command::Portal(arguments) => portal::run(cloud, &arguments, global).await,
         Command::Bench(arguments) => bench::run(cloud, &arguments, global).await,
     }
 }

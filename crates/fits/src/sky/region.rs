@@ -37,6 +37,16 @@ impl SkyRegion {
         }
     }
 
+    /// Whether it has something in common with another one, to the accuracy of lines along both edges.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let has_edge_of = |one: &Self, other: &Self| {
+            let edge = other.outline().into_iter().chain([other.centre()]);
+            edge.into_iter().any(|place| one.contains(place))
+        };
+        self.centre().separation_degrees(other.centre()) <= self.reach_degrees() + other.reach_degrees()
+            && (has_edge_of(self, other) || has_edge_of(other, self))
+    }
+
     /// A position within it, in its middle.
     pub fn centre(&self) -> SkyPosition {
         match self {
@@ -86,7 +96,7 @@ impl SkyRegion {
     }
 
     /// The radius in degrees of a circle around the [centre](Self::centre) that has all of its outline.
-    pub(super) fn reach_degrees(&self) -> f64 {
+    pub fn reach_degrees(&self) -> f64 {
         let centre = self.centre();
         self.outline().into_iter().map(|place| centre.separation_degrees(place)).fold(0.0, f64::max)
     }
@@ -218,6 +228,21 @@ mod tests {
         let cap = "POLYGON 0 85 90 85 180 85 270 85";
         assert!(contains(cap, 45.0, 90.0) && contains(cap, 45.0, 87.0) && !contains(cap, 45.0, 80.0));
         assert!(!contains(cap, 45.0, -88.0));
+    }
+
+    #[test]
+    fn regions_overlap_where_one_has_a_part_of_the_other() {
+        let overlap = |one: &str, other: &str| {
+            let (one, other) = (one.parse::<SkyRegion>().unwrap(), other.parse::<SkyRegion>().unwrap());
+            assert_eq!(one.overlaps(&other), other.overlaps(&one));
+            one.overlaps(&other)
+        };
+        let square = "POLYGON 359 -1 1 -1 1 1 359 1";
+        assert!(overlap(square, "CIRCLE 0 0 0.1"), "within");
+        assert!(overlap(square, "CIRCLE 0 0 20"), "around");
+        assert!(overlap(square, "CIRCLE 1.5 0 0.6") && !overlap(square, "CIRCLE 1.5 0 0.4"));
+        assert!(!overlap(square, "CIRCLE 1.6 1.6 0.7"), "their circles meet, and they do not");
+        assert!(overlap(square, "RANGE 0 10 -90 90") && !overlap(square, "RANGE 2 10 -90 90"));
     }
 
     #[test]

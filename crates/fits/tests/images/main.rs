@@ -4,4 +4,5 @@
 mod cutting;
 mod hostile;
 mod made_file;
+mod planes;
 mod projections;

@@ -37,11 +37,7 @@ impl FromRequestParts<Web> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, web: &Web) -> Result<Self, ApiError> {
-        let session = match parts.headers.get(header::AUTHORIZATION) {
-            Some(given) => Some(by_token(web, given.to_str().unwrap_or_default()).await?),
-            None => by_cookie(web, &parts.headers),
-        };
-        if let Some(session) = session {
+        if let Some(session) = session_of(web, &parts.headers).await? {
             session.note_use()?;
             return Ok(Self { client: session.client().clone(), session: Some(session) });
         }
@@ -52,9 +48,17 @@ impl FromRequestParts<Web> for Caller {
     }
 }
 
+/// The session that a request brings, if any.
+pub(crate) async fn session_of(web: &Web, headers: &HeaderMap) -> Result<Option<Arc<WebSession>>, Refusal> {
+    match headers.get(header::AUTHORIZATION) {
+        Some(given) => by_token(web, given.to_str().unwrap_or_default()).await.map(Some),
+        None => Ok(by_cookie(web, headers)),
+    }
+}
+
 /// Refuses a request that changes something and that another site's page may have made. A browser sends the header only
 /// for a script of the page itself, and adds no cookie for other programs.
-pub(crate) fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
     if is_safe(method) || headers.contains_key(header::AUTHORIZATION) {
         return Ok(());
     }
@@ -66,8 +70,7 @@ pub(crate) fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), A
     Err(Refusal::new(
         Reason::NoRight,
         format!("a request that changes something needs the header `{REQUEST_HEADER}: 1`"),
-    )
-    .into())
+    ))
 }
 
 fn by_cookie(web: &Web, headers: &HeaderMap) -> Option<Arc<WebSession>> {
@@ -76,10 +79,10 @@ fn by_cookie(web: &Web, headers: &HeaderMap) -> Option<Arc<WebSession>> {
 }
 
 /// `Basic`, with the user's name and a token.
-async fn by_token(web: &Web, given: &str) -> Result<Arc<WebSession>, ApiError> {
+async fn by_token(web: &Web, given: &str) -> Result<Arc<WebSession>, Refusal> {
     let wrong = || {
         let message = "give a user's name and a token by HTTP basic authentication (`sector user token add`)";
-        ApiError::from(Refusal::new(Reason::NotAuthenticated, message))
+        Refusal::new(Reason::NotAuthenticated, message)
     };
     let text = given.strip_prefix("Basic ").and_then(|text| BASE64.decode(text.trim().as_bytes()).ok());
     let text = text.and_then(|text| String::from_utf8(text).ok()).ok_or_else(wrong)?;
@@ -93,8 +96,8 @@ async fn by_token(web: &Web, given: &str) -> Result<Arc<WebSession>, ApiError> {
     let user = UserName::new(user).map_err(|_| wrong())?;
     let settings = web.cloud().settings();
     let profile = Profile::of(settings.address.clone(), user, token, settings.authority.clone());
-    let client = web.cloud().log_in(&profile).await?;
-    Ok(web.sessions().add(key, WebSession::of_token(client))?)
+    let client = web.cloud().log_in(&profile).await.map_err(|error| Refusal::new(error.reason(), error.to_string()))?;
+    web.sessions().add(key, WebSession::of_token(client))
 }
 
 fn is_safe(method: &Method) -> bool {

@@ -8,10 +8,11 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use client::Refusal;
 use http::{HeaderName, HeaderValue, header};
 use tracing::Instrument;
 
-use super::{Web, caller::check_origin};
+use super::{Web, answer::ApiError, caller::check_origin, routes, sessions::cookie_in};
 
 /// The layer around everything.
 pub(crate) async fn around(State(web): State<Web>, request: Request, next: Next) -> Response {
@@ -19,9 +20,9 @@ pub(crate) async fn around(State(web): State<Web>, request: Request, next: Next)
     let span = tracing::debug_span!("request", id = %number, method = %request.method(), path = request.uri().path());
     let (asked, route) = (request.method().clone(), request.extensions().get::<MatchedPath>().cloned());
     let answered = async {
-        match check_origin(request.method(), request.headers()) {
+        match check_change(&web, &request) {
             Ok(()) => next.run(request).await,
-            Err(error) => error.into_response(),
+            Err(error) => ApiError::from(error).into_response(),
         }
     };
     let mut response = answered.instrument(span).await;
@@ -37,6 +38,17 @@ pub(crate) async fn around(State(web): State<Web>, request: Request, next: Next)
         headers.insert(REQUEST_ID, number);
     }
     response
+}
+
+/// Changes by the page's interface come from the page. A request to another room acts for nobody unless it brings a
+/// cookie: only then may another site's page have made it.
+fn check_change(web: &Web, request: &Request) -> Result<(), Refusal> {
+    let is_of_the_page = request.uri().path().starts_with(routes::BASE);
+    if is_of_the_page || cookie_in(request.headers(), web.cookie_name()).is_some() {
+        check_origin(request.method(), request.headers())
+    } else {
+        Ok(())
+    }
 }
 
 /// No script, style or image from elsewhere, no page around ours, and nothing that a cache keeps unasked.

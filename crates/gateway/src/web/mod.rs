@@ -21,6 +21,7 @@ mod pending_logins;
 mod people_changes;
 mod people_requests;
 mod rate;
+mod rooms;
 mod routes;
 mod secret;
 mod sessions;
@@ -31,12 +32,14 @@ mod uploads;
 
 use axum::Router;
 
+pub use rooms::{Door, DoorCaller};
 pub(crate) use shared::{Web, WebSettings};
 
-/// Everything that the gateway answers.
-pub(crate) fn router(web: Web) -> Router {
+/// Everything that the gateway answers, with further rooms beside the page.
+pub(crate) fn router(web: Web, rooms: Router) -> Router {
     let api = routes::all().into_iter().fold(Router::new(), |router, route| router.route(&route.path(), route.handler));
-    api.fallback(page::serve)
+    api.merge(rooms.with_state(()))
+        .fallback(page::serve)
         .layer(axum::middleware::from_fn(short_bodies::read_first))
         .layer(axum::middleware::from_fn_with_state(web.clone(), headers::around))
         .layer(axum::middleware::from_fn(compression::mark))

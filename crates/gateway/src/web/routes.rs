@@ -347,7 +347,7 @@ number as `id` and its kind as `event`, and `gap` says that some are missing ([`
 ";
 
 /// Below which all requests of the interface are.
-const BASE: &str = "/api/v1";
+pub(super) const BASE: &str = "/api/v1";
 
 #[cfg(test)]
 mod tests {

@@ -74,9 +74,14 @@ impl WebSession {
 
     /// Somebody asks in it; refused if that is too often.
     pub(crate) fn note_use(&self) -> Result<(), ApiError> {
+        self.rate.take(self.note_seen())
+    }
+
+    /// Somebody asks in it, by a door that counts for itself.
+    pub(crate) fn note_seen(&self) -> Instant {
         let now = Instant::now();
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        self.rate.take(now)
+        now
     }
 
     fn is_over(&self, now: Instant) -> bool {

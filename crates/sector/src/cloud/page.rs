@@ -36,7 +36,7 @@ impl Page {
         let server = server.map_err(|error| error.refusal())?;
         let (url, links, tasks) = (server.url(), server.login_links(), TaskGroup::new());
         let stopping = tasks.token();
-        tasks.spawn("web page", async move { server.run(stopping).await });
+        tasks.spawn("web page", async move { server.run(Default::default(), stopping).await });
         Ok(Self { url, links, profile: profile.clone(), tasks })
     }
 

@@ -45,7 +45,7 @@ pub(crate) async fn gateway(config: &Path) -> Result<(), Failure> {
     let server = gateway::GatewayServer::bind(&settings).await.map_err(|error| error.refusal())?;
     ready::announce(server.url())?;
     run_until_signal(|stopping| async move {
-        server.run(stopping).await;
+        server.run(Default::default(), stopping).await;
         Ok(())
     })
     .await

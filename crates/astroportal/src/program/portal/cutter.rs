@@ -1,0 +1,170 @@
+//! Cuts what an order asks for: the image is opened with the caller's rights, and only the bytes that are needed are read.
+//! It never cuts more at once than it has turns.
+
+use astroportal::obscore::{FileFacts, ImageRow, describe};
+use client::{Client, EntryKind, FileReader, SectorPath};
+use fits::{Cutout, ImageError, ImageFile, PixelBox, Provenance, polarisation_planes, preview, spectral_planes};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    task::spawn_blocking,
+};
+use vo::{Fault, Interval};
+
+use super::{
+    answers::{of_client, of_image},
+    cut_order::{CutFormat, CutOrder},
+};
+use crate::cloud_source::CloudSource;
+
+/// A cutout.
+pub(super) struct Cut {
+    pub(super) bytes: Vec<u8>,
+    /// A name to save it under.
+    pub(super) name: String,
+}
+
+/// Cuts. Clones are the same.
+pub(super) struct Cutter {
+    turns: Semaphore,
+}
+
+impl Cutter {
+    pub(super) fn new() -> Self {
+        let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        // Those that wait for bytes of other nodes use no processor.
+        Self { turns: Semaphore::new(processors * 8) }
+    }
+
+    /// The cutout; `None` if the image and what is asked for have nothing in common.
+    pub(super) async fn cut(&self, client: &Client, order: CutOrder) -> Result<Option<Cut>, Fault> {
+        let (file, _) = self.open(client, &order.path).await?;
+        self.in_turn(move || {
+            let path = order.path.clone();
+            match cut_waiting(file, &order) {
+                Ok(cut) => Ok(Some(cut)),
+                Err(ImageError::NoOverlap(_)) => Ok(None),
+                Err(error) => Err(of_image(&path, &error)),
+            }
+        })
+        .await
+    }
+
+    /// The rows of a file, as an index would have them.
+    pub(super) async fn describe(&self, client: &Client, path: &str) -> Result<Vec<ImageRow>, Fault> {
+        let (file, facts) = self.open(client, path).await?;
+        let path = path.to_owned();
+        self.in_turn(move || {
+            let opened = ImageFile::open(CloudSource::new(file));
+            Ok(describe(&mut opened.map_err(|error| of_image(&path, &error))?, &facts))
+        })
+        .await
+    }
+
+    /// The image with the caller's rights, and what the cloud knows of it.
+    pub(super) async fn open(&self, client: &Client, path: &str) -> Result<(FileReader, FileFacts), Fault> {
+        let path = SectorPath::parse(path).map_err(|error| Fault::NotFound(error.to_string()))?;
+        let file = client.open(&path).await.map_err(|error| of_client(&error))?;
+        let facts = facts(&file);
+        Ok((file, facts))
+    }
+
+    /// A turn to cut, until it is dropped.
+    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.turns.acquire().await.ok()
+    }
+
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let _turn = self.turn().await;
+        spawn_blocking(work).await.map_err(|error| Fault::Failed(format!("the cutting thread ended: {error}")))?
+    }
+}
+
+fn facts(file: &FileReader) -> FileFacts {
+    let entry = file.entry();
+    let content = match &entry.kind {
+        EntryKind::File(content) => content.digest.to_string(),
+        EntryKind::Folder => String::new(),
+    };
+    FileFacts { path: entry.path.to_string(), content, bytes: file.bytes() }
+}
+
+fn cut_waiting(reader: FileReader, order: &CutOrder) -> Result<Cut, ImageError> {
+    let facts = facts(&reader);
+    let mut file = ImageFile::open(CloudSource::new(reader))?;
+    let mut cut = Cutout::find(&mut file, &order.selection)?;
+    let rows = match (order.band, order.time) {
+        (None, None) => Vec::new(),
+        _ => describe(&mut file, &facts),
+    };
+    if let Some(band) = order.band {
+        cut.take_planes(&file, |keywords, shape| {
+            let planes = spectral_planes(keywords, shape, (band.low, band.high))?;
+            if planes.is_none() {
+                // An image without such an axis has all of its wavelengths or none.
+                check_overlap(&rows, "wavelengths", band, |row| row.em_min.zip(row.em_max))?;
+            }
+            Ok(planes)
+        })?;
+    }
+    if let Some(time) = order.time {
+        check_overlap(&rows, "times", time, |row| row.t_min.map(|begin| (begin, row.t_max.unwrap_or(begin))))?;
+    }
+    if !order.polarisations.is_empty() {
+        let wanted: Vec<_> = order.polarisations.iter().map(String::as_str).collect();
+        cut.take_planes(&file, |keywords, shape| match polarisation_planes(keywords, shape, &wanted)? {
+            Some(planes) => Ok(Some(planes)),
+            None => Err(ImageError::Usage("the image says nothing of polarisations".into())),
+        })?;
+    }
+    let bytes = match order.format {
+        CutFormat::Fits => {
+            let selection = order.selection.to_string();
+            cut.fits(&mut file, &Provenance { path: facts.path.clone(), content: facts.content, selection })?
+        }
+        CutFormat::Png => picture(&mut file, &cut)?,
+    };
+    Ok(Cut { bytes, name: name(&facts.path, order.format) })
+}
+
+/// Refuses an image that lies elsewhere, or that does not say where it lies.
+fn check_overlap(
+    rows: &[ImageRow],
+    what: &str,
+    asked: Interval,
+    range: impl Fn(&ImageRow) -> Option<(f64, f64)>,
+) -> Result<(), ImageError> {
+    let mut known = rows.iter().filter_map(range).peekable();
+    if known.peek().is_none() {
+        return Err(ImageError::Usage(format!("the image says nothing of its {what}")));
+    }
+    if known.any(|(low, high)| asked.overlaps(low, high)) {
+        return Ok(());
+    }
+    Err(ImageError::NoOverlap(format!("the {what} {asked}")))
+}
+
+/// The first part, the first plane of it where it is a cube.
+fn picture(file: &mut ImageFile<'_>, cut: &Cutout) -> Result<Vec<u8>, ImageError> {
+    let Some((hdu, part)) = cut.parts.first() else { return Err(ImageError::NoImage("at all".into())) };
+    let mut axes = part.axes().to_vec();
+    axes.iter_mut().skip(2).for_each(|(first, last)| *last = *first);
+    let part = PixelBox::new(axes)?;
+    let values = file.values(*hdu, &part)?;
+    let shape = part.shape();
+    let side = |axis: usize| shape.get(axis).copied().unwrap_or(1);
+    preview::png(&values, side(0), side(1), preview::Rendering::default())
+}
+
+/// A name for the cutout of a file, without anything that a header of HTTP cannot have.
+fn name(path: &str, format: CutFormat) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let stem =
+        [".gz", ".fz", ".fits", ".fit", ".fts"].iter().fold(name, |name, end| name.strip_suffix(end).unwrap_or(name));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let stem: String = stem.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    format!("{stem}-cutout.{}", format.ending())
+}

@@ -1,0 +1,129 @@
+//! `sector portal`: cutouts for hundreds at once, over HTTP and in the words of the Virtual Observatory (AstroPortal report,
+//! 4; path *portal*). It is the web door with further rooms: SODA for cutouts, SIA for discovery, DataLink between them,
+//! and a short address for people. It never acts with other
+//! rights than those of who sends a request.
+
+mod answers;
+mod cut_order;
+mod cutter;
+mod datalink;
+mod discovery;
+mod index_cache;
+mod job_folder;
+mod obscore_table;
+mod short_address;
+mod soda;
+mod tuple_job;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Router, routing::any};
+use client::{Client, SectorPath};
+use daemon::{
+    settings::{Checked, GatewaySettings},
+    shutdown::TaskGroup,
+};
+use gateway::{Door, GatewayServer};
+use terminal::{Failure, Global, interrupted, say};
+use vo::{
+    Timestamp,
+    uws::{Jobs, JobsLimits},
+};
+
+use self::{cutter::Cutter, index_cache::IndexCache, job_folder::JobFolder, soda::Cutting};
+use crate::arguments::Portal as Arguments;
+
+/// What all requests share.
+pub(crate) struct Portal {
+    door: Door,
+    /// Where it listens, for clients that do not say how they have reached it.
+    address: String,
+    started: Timestamp,
+    index: Option<IndexCache>,
+    cutter: Arc<Cutter>,
+    jobs: Jobs<Cutting>,
+}
+
+/// `sector portal`.
+pub(crate) async fn run(cloud: &Client, arguments: &Arguments, global: &Global) -> Result<(), Failure> {
+    let profile = cloud.profile().clone();
+    let settings = settings(arguments, &profile)?;
+    let public = arguments.public.then(|| profile.clone());
+    let server = GatewayServer::bind_as(&settings, profile.authority.clone(), public).await;
+    let server = server.map_err(|error| error.refusal())?;
+    let cutter = Arc::new(Cutter::new());
+    let folder = JobFolder::open(cloud.clone(), SectorPath::parse(&arguments.folder)?).await?;
+    let kept = folder.load().await?;
+    let index = arguments.index.as_deref().map(SectorPath::parse).transpose()?.map(IndexCache::new);
+    let jobs = Jobs::new(Cutting::new(Arc::clone(&cutter), folder), LIMITS, kept);
+    let url = server.url();
+    let address = url.split_once("://").map_or(url.as_str(), |(_, address)| address).to_owned();
+    let portal =
+        Arc::new(Portal { door: server.door(), address, started: Timestamp::now(), index, cutter, jobs: jobs.clone() });
+    let tasks = TaskGroup::new();
+    let stopping = tasks.token();
+    tasks.spawn("portal", async move { server.run(rooms(portal), stopping).await });
+    let stopping = tasks.token();
+    tasks.spawn("jobs whose time has come", async move {
+        while stopping.run_until_cancelled(tokio::time::sleep(SWEEP_PERIOD)).await.is_some() {
+            jobs.sweep(Timestamp::now()).await;
+        }
+    });
+    announce(&url, global)?;
+    let interruption = interrupted().await;
+    if !global.quiet {
+        say!("sector: stopping");
+    }
+    let stopped = tasks.finish(STOP_PATIENCE).await;
+    stopped.map_err(|error| interruption.failure(error.to_string()))
+}
+
+/// Says where it is, to people and to programs that wait for it.
+fn announce(url: &str, global: &Global) -> Result<(), Failure> {
+    if global.json {
+        return terminal::show::json(&serde_json::json!({ "url": url }));
+    }
+    terminal::show::line(format!("portal at {url}: {url}/soda, {url}/sia2, {url}/datalink, {url}/cutout"));
+    Ok(())
+}
+
+fn settings(arguments: &Arguments, profile: &client::Profile) -> Result<Checked<GatewaySettings>, Failure> {
+    let mut table = toml::Table::new();
+    table.insert("master".into(), profile.address.to_string().into());
+    table.insert("listen".into(), arguments.listen.to_string().into());
+    table.insert("insecure_http".into(), arguments.insecure_http.into());
+    for (name, file) in [("certificate", &arguments.certificate), ("key", &arguments.key)] {
+        if let Some(file) = file {
+            table.insert(name.into(), file.display().to_string().into());
+        }
+    }
+    let settings: GatewaySettings = table.try_into().map_err(|error| Failure::usage(format!("{error}")))?;
+    let here = std::env::current_dir().map_err(|error| Failure::failed(error.to_string()))?;
+    Checked::of(settings, &here).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// All that it answers.
+fn rooms(portal: Arc<Portal>) -> Router {
+    Router::new()
+        .route("/soda/sync", any(soda::sync))
+        .route("/soda/async", any(soda::jobs))
+        .route("/soda/async/{*path}", any(soda::jobs))
+        .route("/sia2/query", any(discovery::query))
+        .route("/datalink/links", any(datalink::links))
+        .route("/cutout", any(short_address::cutout))
+        .route("/{service}/capabilities", any(answers::capabilities))
+        .route("/{service}/availability", any(answers::availability))
+        .with_state(portal)
+}
+
+const LIMITS: JobsLimits = JobsLimits {
+    running: 4,
+    kept: 100_000,
+    active_of_owner: 100,
+    life: (Duration::from_secs(7 * 86_400), Duration::from_secs(30 * 86_400)),
+    execution: (Duration::from_secs(3_600), Duration::from_secs(86_400)),
+};
+/// How often it looks for jobs whose time has come.
+const SWEEP_PERIOD: Duration = Duration::from_secs(60);
+/// How long requests may take to end when it stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);

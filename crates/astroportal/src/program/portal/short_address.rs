@@ -1,0 +1,99 @@
+//! `/cutout?ra=…&dec=…&size=…`: a cutout as survey sites give it, of the image in the index that has the position nearest
+//! to its middle. It never asks for an identifier.
+
+use std::sync::Arc;
+
+use astroportal::obscore::ImageRow;
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use fits::{
+    Extension, Selection,
+    sky::{SkyPosition, SkyRegion},
+};
+use vo::{DaliParameters, Fault};
+
+use super::{
+    Portal,
+    answers::{self, Asked},
+    cut_order::{CutFormat, CutOrder},
+    discovery::{self, Wanted},
+    soda,
+};
+
+/// `/cutout`.
+pub(super) async fn cutout(State(portal): State<Arc<Portal>>, request: Request) -> Response {
+    match answer(&portal, request).await {
+        Ok(response) => response,
+        Err(fault) => answers::fault(&fault),
+    }
+}
+
+async fn answer(portal: &Portal, request: Request) -> Result<Response, Fault> {
+    let asked = Asked::read(portal, request).await?;
+    let position = position(&asked.parameters)?;
+    let size = asked.parameters.one("size")?.map_or(Ok(SIZE_ARCMIN), arc_minutes)?;
+    let layer = asked.parameters.one("layer")?;
+    let format = asked.parameters.one("format")?.map(CutFormat::parse).transpose()?.unwrap_or_default();
+    let wanted = Wanted::at(SkyRegion::Circle(position, 0.0));
+    let (found, _) = discovery::find(portal, &asked.caller.client, &wanted).await?;
+    let is_of_layer =
+        |row: &&ImageRow| layer.is_none_or(|layer| row.filter.as_deref() == Some(layer) || row.obs_collection == layer);
+    let distance = |row: &ImageRow| row.centre().map_or(f64::INFINITY, |centre| centre.separation_degrees(position));
+    let best = found.iter().filter(is_of_layer).min_by(|one, other| {
+        distance(one).total_cmp(&distance(other)).then_with(|| one.obs_publisher_did.cmp(&other.obs_publisher_did))
+    });
+    let best = best.ok_or_else(|| Fault::NotFound(format!("no image in the index has {position}")))?;
+    let selection = Selection::Around {
+        extension: usize::try_from(best.hdu).ok().map(Extension::Number),
+        position,
+        size_arcmin: (size, size),
+    };
+    let path = best.path.clone();
+    let order = CutOrder { path, selection, band: None, time: None, polarisations: Vec::new(), format };
+    let cut = portal.cutter.cut(&asked.caller.client, order).await?;
+    let cut = cut.ok_or_else(|| Fault::NotFound(format!("no image in the index has {position}")))?;
+    Ok(soda::file(format.media_type(), cut))
+}
+
+fn position(parameters: &DaliParameters) -> Result<SkyPosition, Fault> {
+    let (ra, dec) = (parameters.one("ra")?, parameters.one("dec")?);
+    let (ra, dec) = ra.zip(dec).ok_or_else(|| Fault::Usage("give ra and dec, in degrees or like 13:29:53".into()))?;
+    format!("{ra},{dec}").parse().map_err(|error: fits::ImageError| Fault::Usage(error.to_string()))
+}
+
+/// Degrees, or a number with its unit: `0.1`, `6arcmin`, `30"`.
+fn arc_minutes(text: &str) -> Result<f64, Fault> {
+    let wrong = || Fault::Usage(format!("`{text}` is no size: write degrees like 0.1, or 6arcmin, or 30arcsec"));
+    let end = text.find(|c: char| !(c.is_ascii_digit() || ".+-eE".contains(c))).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let minutes = match unit.trim() {
+        "" | "deg" | "d" => number * 60.0,
+        "arcmin" | "'" | "m" => number,
+        "arcsec" | "\"" | "s" => number / 60.0,
+        _ => return Err(wrong()),
+    };
+    if minutes.is_finite() && minutes > 0.0 { Ok(minutes) } else { Err(wrong()) }
+}
+
+/// The side of a cutout of which no size is said.
+const SIZE_ARCMIN: f64 = 1.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_has_a_unit_or_is_in_degrees() {
+        for (text, minutes) in
+            [("0.1", 6.0), ("6arcmin", 6.0), ("30arcsec", 0.5), ("2'", 2.0), ("1deg", 60.0), ("6 arcmin", 6.0)]
+        {
+            assert_eq!(arc_minutes(text), Ok(minutes), "{text}");
+        }
+        for text in ["", "x", "-1", "0", "3parsec", "1e999"] {
+            assert!(arc_minutes(text).is_err(), "{text}");
+        }
+    }
+}

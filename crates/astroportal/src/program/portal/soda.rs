@@ -1,0 +1,142 @@
+//! SODA (1.0): one cutout at once, or many by a job. What lies outside of an image is answered with nothing (204). It
+//! never holds a request of one user up for another's job.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use client::Client;
+use http::{HeaderValue, StatusCode, header};
+use vo::{
+    DaliParameters, Fault,
+    uws::{JobResult, Reply, ResultSink, Service, UwsJob},
+};
+
+use super::{
+    Portal,
+    answers::{self, Asked, typed},
+    cut_order::CutOrder,
+    cutter::{Cut, Cutter},
+    job_folder::JobFolder,
+    tuple_job,
+};
+
+/// `/soda/sync`.
+pub(super) async fn sync(State(portal): State<Arc<Portal>>, request: Request) -> Response {
+    let cut = async {
+        let asked = Asked::read(&portal, request).await?;
+        let order = CutOrder::one(&asked.parameters)?;
+        let format = order.format;
+        Ok((format, portal.cutter.cut(&asked.caller.client, order).await?))
+    };
+    match cut.await {
+        Ok((format, Some(cut))) => file(format.media_type(), cut),
+        Ok((_, None)) => StatusCode::NO_CONTENT.into_response(),
+        Err(fault) => answers::fault(&fault),
+    }
+}
+
+/// A cutout as something to save.
+pub(super) fn file(media_type: &'static str, Cut { bytes, name }: Cut) -> Response {
+    let mut response = typed(media_type, bytes);
+    if let Ok(name) = HeaderValue::from_str(&format!("inline; filename=\"{name}\"")) {
+        response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
+    }
+    response
+}
+
+/// `/soda/async` and all below it.
+pub(super) async fn jobs(State(portal): State<Arc<Portal>>, request: Request) -> Response {
+    let path = request.uri().path().trim_start_matches(JOBS).to_owned();
+    let answered = async {
+        let asked = Asked::read(&portal, request).await?;
+        let (owner, url) = (asked.caller.user.as_ref().map(ToString::to_string), format!("{}{JOBS}", asked.url));
+        let caller = (owner.as_deref(), asked.caller.client);
+        let id = portal.door.new_name();
+        let reply = portal.jobs.answer((&asked.method, &path), &url, asked.parameters, caller, id).await?;
+        Ok::<_, Fault>(match reply {
+            Reply::See(url) => (StatusCode::SEE_OTHER, [(header::LOCATION, url)]).into_response(),
+            Reply::Xml(document) => typed("text/xml", document),
+            Reply::Text(line) => typed("text/plain; charset=utf-8", line.into_bytes()),
+            Reply::Result { job, id, media_type } => {
+                let (bytes, content) = portal.jobs.service().folder.open_result(&job, &id).await?;
+                let mut response = Body::from_stream(content).into_response();
+                let headers = response.headers_mut();
+                headers.insert(header::CONTENT_LENGTH, bytes.into());
+                if let Ok(kind) = HeaderValue::from_str(&media_type) {
+                    headers.insert(header::CONTENT_TYPE, kind);
+                }
+                response
+            }
+        })
+    };
+    answered.await.unwrap_or_else(|fault| answers::fault(&fault))
+}
+
+/// Does jobs of cutouts.
+pub(super) struct Cutting {
+    pub(super) cutter: Arc<Cutter>,
+    pub(super) folder: JobFolder,
+}
+
+impl Cutting {
+    pub(super) fn new(cutter: Arc<Cutter>, folder: JobFolder) -> Self {
+        Self { cutter, folder }
+    }
+}
+
+impl Service for Cutting {
+    type Caller = Client;
+
+    fn check(&self, parameters: &DaliParameters) -> Result<(), Fault> {
+        if let Some(table) = parameters.one(TUPLES)? {
+            return tuple_job::read(table).map(drop);
+        }
+        // A job may get its parameters later, one by one.
+        match parameters.all("ID").next() {
+            Some(_) => CutOrder::all(parameters).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    async fn run(&self, caller: Client, job: UwsJob, results: ResultSink<Self>) -> Result<(), Fault> {
+        let done = job.results.len();
+        let parameters: DaliParameters = job.parameters.into_iter().collect();
+        if let Some(table) = parameters.one(TUPLES)? {
+            return tuple_job::run(self, &caller, (&job.id, done), tuple_job::read(table)?, &results).await;
+        }
+        let orders = CutOrder::all(&parameters)?;
+        for (number, order) in orders.into_iter().enumerate().skip(done) {
+            let (format, said) = (order.format, format!("{} {}", order.path, order.selection));
+            let (media_type, bytes) = match self.cutter.cut(&caller, order).await {
+                Ok(Some(cut)) => (format.media_type(), cut.bytes),
+                Ok(None) => (TEXT, format!("no overlap: {said}").into_bytes()),
+                // Nobody can cut with this login any more.
+                Err(fault @ Fault::NotAuthenticated(_)) => return Err(fault),
+                Err(fault) => (TEXT, fault.to_string().into_bytes()),
+            };
+            let ending = if media_type == TEXT { "txt" } else { format.ending() };
+            let id = format!("cutout-{:05}.{ending}", number + 1);
+            let length = bytes.len() as u64;
+            self.folder.put_result(&job.id, &id, bytes).await?;
+            results.add(JobResult { id, media_type: media_type.into(), bytes: length }).await?;
+        }
+        Ok(())
+    }
+
+    async fn save(&self, job: &UwsJob) -> Result<(), Fault> {
+        self.folder.save(job).await
+    }
+
+    async fn remove(&self, id: &str) -> Result<(), Fault> {
+        self.folder.remove(id).await
+    }
+}
+
+const JOBS: &str = "/soda/async";
+/// The parameter with a table of tuples, as `sector images cutouts` takes it.
+const TUPLES: &str = "TUPLES";
+const TEXT: &str = "text/plain";
