@@ -19,6 +19,7 @@ from astropy.nddata import Cutout2D
 from astropy.wcs import WCS
 
 import sector
+import sector.images
 
 BROUGHT = Path(astropy.__file__).parent
 TILES = BROUGHT / "io/fits/hdu/compressed/tests/data"
@@ -212,3 +213,49 @@ def test_what_cannot_be_cut_is_said(cloud: sector.LocalCloud, folder: str, tmp_p
         cloud, "cutout", f"{folder}/a.fits", "--at", "202.47,47.2", "--size", "1", "--format", "png", "--to", picture
     )
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_cutouts_come_as_arrays_while_the_job_goes_on(cloud: sector.LocalCloud, folder: str, tmp_path: Path) -> None:
+    """Integers of each width, unsigned ones and reals: as astropy reads them. What has none is told at the end."""
+    made = {}
+    for name, kind in (
+        ("i2", "i2"),
+        ("u2", "u2"),
+        ("i4", "i4"),
+        ("u4", "u4"),
+        ("f4", "f4"),
+        ("f8", "f8"),
+        ("u1", "u1"),
+    ):
+        pixels = (np.arange(60 * 50) % 251).astype(kind).reshape(50, 60)
+        pixels[0, 0] = np.iinfo(kind).max if np.dtype(kind).kind in "iu" else 0.5
+        fits.PrimaryHDU(pixels).writeto(tmp_path / f"{name}.fits")
+        cloud.put(tmp_path / f"{name}.fits", f"{folder}/{name}.fits")
+        made[name] = pixels
+    table = [{"path": f"{folder}/{name}.fits", "section": "[1:20,1:10]", "name": name} for name in made]
+    table += [
+        {"path": f"{folder}/none.fits", "section": "[1:2,1:2]"},
+        {"path": f"{folder}/i2.fits", "section": "[99:100,1:2]"},
+    ]
+    missing: list[sector.images.Missing] = []
+    cut = {cutout.name: cutout for cutout in sector.images.cutouts(table, cloud, missing=missing)}
+    assert len(cut) == len(made)
+    for name, pixels in made.items():
+        [cutout] = [cutout for found, cutout in cut.items() if name in found]
+        assert np.array_equal(cutout.array, pixels[:10, :20]), name
+        with fits.open(io.BytesIO(cutout.content)) as opened:
+            assert np.array_equal(opened[0].data, cutout.array) and opened[0].data.dtype.kind == cutout.array.dtype.kind
+        assert cutout.header["NAXIS1"] == 20
+    assert {(row.row, row.status) for row in missing} == {(8, "not-found"), (9, "no-overlap")}
+
+
+def test_the_papers_tuples_and_who_stops_in_the_middle(cloud: sector.LocalCloud, folder: str, tmp_path: Path) -> None:
+    fits.PrimaryHDU(np.arange(3000, dtype="i2").reshape(50, 60)).writeto(tmp_path / "a.fits")
+    cloud.put(tmp_path / "a.fits", f"{folder}/a.fits")
+    rows = [(f"{folder}/a.fits", 30, 25, 4, 6)] * 300
+    for number, cutout in enumerate(sector.images.cutouts(rows, cloud, by="client")):
+        assert cutout.array.shape == (4, 6)
+        if number == 3:
+            break
+    with pytest.raises(OSError, match="no part of an image"):
+        next(sector.images.cutouts([{"path": "/a"}], cloud))

@@ -47,6 +47,7 @@ def test_an_error_is_the_one_of_a_job_and_its_cause_is_what_was_raised(cloud: se
         out.count("x" * 65)
 
     cloud.write_bytes(f"{folder}/data", TEXT)
+
     def iterates(segment: Any, out: Output) -> None:
         list(segment)
 

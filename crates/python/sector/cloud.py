@@ -18,7 +18,19 @@ from typing import IO, Any, Literal, NamedTuple, Self, cast, overload
 from sector import _native, files
 from sector.events import Event, each
 from sector.jobs import Job, Stream, status_of
-from sector.management import Acl, CheckedCopy, FileVersion, Link, Mark, Policies, Policy, Quota, TrashItem, changed, list_of
+from sector.management import (
+    Acl,
+    CheckedCopy,
+    FileVersion,
+    Link,
+    Mark,
+    Policies,
+    Policy,
+    Quota,
+    TrashItem,
+    changed,
+    list_of,
+)
 
 CloudPath = str | PurePosixPath
 """A path in the cloud."""

@@ -27,8 +27,8 @@ pub fn capabilities(all: &[Capability]) -> Vec<u8> {
         xml.open("capability", &[("standardID", standard_id)]);
         xml.open("interface", &[("xsi:type", "vs:ParamHTTP"), ("role", "std"), ("version", "1.0")]);
         xml.text("accessURL", &[("use", "full")], access_url);
+        // POST is as good; a client that knows one word reads this one.
         xml.text("queryType", &[], "GET");
-        xml.text("queryType", &[], "POST");
         xml.close("interface");
         xml.close("capability");
     }

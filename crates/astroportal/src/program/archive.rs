@@ -1,6 +1,7 @@
 //! The archive of a table's cutouts: tar, with the manifest at its end. It grows batch by batch in a file beside its
 //! place, `ARCHIVE.part`. After each batch `ARCHIVE.state` says how far it is, so a command that was interrupted goes
-//! on there. The archive never appears before it is whole.
+//! on there. One that goes to standard output is written as it is made, and begins anew each time. An archive with a name
+//! never appears before it is whole.
 
 use std::{
     ffi::OsString,
@@ -15,7 +16,8 @@ use terminal::Failure;
 
 /// An archive that is being made.
 pub(crate) struct Archive {
-    target: PathBuf,
+    /// `None` for standard output.
+    target: Option<PathBuf>,
     tar: BufWriter<File>,
     manifest: csv::Writer<File>,
     state: State,
@@ -59,7 +61,19 @@ impl Archive {
         let tar = BufWriter::with_capacity(1 << 20, open(PART, state.tar_bytes)?);
         let manifest = open(MANIFEST, state.manifest_bytes)?;
         let manifest = csv::WriterBuilder::new().has_headers(state.manifest_bytes == 0).from_writer(manifest);
-        Ok(Self { target: target.to_owned(), tar, manifest, state, modified_unix_seconds })
+        Ok(Self { target: Some(target.to_owned()), tar, manifest, state, modified_unix_seconds })
+    }
+
+    /// Begins an archive that goes to this open file as it is made.
+    pub(crate) fn to_stream(stream: File, modified_unix_seconds: u64) -> Result<Self, Failure> {
+        let manifest = tempfile::tempfile().map_err(|error| Failure::failed(format!("cannot make a file: {error}")))?;
+        Ok(Self {
+            target: None,
+            tar: BufWriter::with_capacity(1 << 16, stream),
+            manifest: csv::Writer::from_writer(manifest),
+            state: State::default(),
+            modified_unix_seconds,
+        })
     }
 
     /// Batches that are in it.
@@ -94,13 +108,14 @@ impl Archive {
         let ended = (|| {
             self.tar.flush()?;
             self.manifest.flush()?;
+            let Some(target) = &self.target else { return Ok(()) };
             self.tar.get_ref().sync_data()?;
             self.manifest.get_ref().sync_data()?;
             self.state.batches += 1;
             let (mut tar, mut manifest) = (self.tar.get_ref(), self.manifest.get_ref());
             (self.state.tar_bytes, self.state.manifest_bytes) = (tar.stream_position()?, manifest.stream_position()?);
             // Whole or not at all.
-            let (new, file) = (beside(&self.target, ".state.new"), beside(&self.target, STATE));
+            let (new, file) = (beside(target, ".state.new"), beside(target, STATE));
             fs::write(&new, serde_json::to_vec(&self.state)?)?;
             fs::rename(new, file)
         })();
@@ -117,11 +132,12 @@ impl Archive {
             append(&mut self.tar, "manifest.csv", rows, bytes, self.modified_unix_seconds)?;
             end_archive(&mut self.tar)?;
             self.tar.flush()?;
+            let Some(target) = &self.target else { return Ok(()) };
             self.tar.get_ref().sync_all()?;
-            fs::rename(beside(&self.target, PART), &self.target)?;
+            fs::rename(beside(target, PART), target)?;
             for ending in [MANIFEST, STATE] {
                 // Without a batch there is no state.
-                let _ = fs::remove_file(beside(&self.target, ending));
+                let _ = fs::remove_file(beside(target, ending));
             }
             Ok(())
         })();
@@ -129,7 +145,7 @@ impl Archive {
     }
 
     fn failed(&self, error: &io::Error) -> Failure {
-        Failure::local("write the archive", &self.target, error)
+        Failure::local("write the archive", self.target.as_deref().unwrap_or(Path::new("-")), error)
     }
 }
 

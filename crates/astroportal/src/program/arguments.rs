@@ -139,7 +139,7 @@ pub(crate) struct Cutouts {
     /// The table, a file of this machine; `-` for standard input
     #[arg(value_name = "TABLE")]
     pub(crate) table: PathBuf,
-    /// The archive to write: tar, with manifest.csv at its end
+    /// The archive to write: tar, with manifest.csv at its end; `-` for standard output, as it is made
     #[arg(long, value_name = "ARCHIVE")]
     pub(crate) to: PathBuf,
     /// Who cuts: a job at the nodes that hold the images, or this client, which reads the bytes that it needs

@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, btree_map},
     fs::File,
     io::{self, Read},
+    os::fd::AsFd,
     path::Path,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
@@ -33,7 +34,14 @@ pub(crate) async fn run(cloud: &Client, arguments: &Cutouts, global: &Global) ->
     let TupleFile { tuples, refused } = TupleFile::read(bytes.as_slice())?;
     let total = tuples.len() + refused.len();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let mut archive = Archive::open(&arguments.to, &table, now)?;
+    let is_stream = arguments.to == Path::new("-");
+    let mut archive = if is_stream {
+        show::mark_output();
+        let output = io::stdout().as_fd().try_clone_to_owned();
+        Archive::to_stream(output.map_err(|error| Failure::failed(error.to_string()))?.into(), now)?
+    } else {
+        Archive::open(&arguments.to, &table, now)?
+    };
     let batches = batches(tuples);
     if archive.batches() == 0 {
         refused.iter().try_for_each(|outcome| archive.note(outcome))?;
@@ -64,6 +72,9 @@ pub(crate) async fn run(cloud: &Client, arguments: &Cutouts, global: &Global) ->
     }
     let (made, failed) = archive.counts();
     archive.finish()?;
+    if is_stream {
+        return Ok(());
+    }
     report(&arguments.to, made, failed, global)
 }
 

@@ -89,7 +89,7 @@ impl SliceReader {
         let mut next = from - from % limits::BLOCK_BYTES;
         while next < until {
             let end = (next + VERIFY_BYTES).min(until.next_multiple_of(limits::BLOCK_BYTES)).min(self.metadata.bytes);
-            buffer.resize((end - next) as usize, 0);
+            grow(buffer, (end - next) as usize);
             self.read_blocks(&mut buffer, next)?;
             next = end;
         }
@@ -123,8 +123,7 @@ impl SliceReader {
         }
         let first = offset - offset % limits::BLOCK_BYTES;
         let end = until.next_multiple_of(limits::BLOCK_BYTES).min(self.metadata.bytes);
-        // Not cleared before: only growth must be filled with zeros.
-        buffer.resize((end - first) as usize, 0);
+        grow(buffer, (end - first) as usize);
         let done = read(buffer, first);
         if !matches!(done, Ok(true)) {
             buffer.clear();
@@ -184,3 +183,13 @@ fn read_if_cached(_file: &File, _buffer: &mut [u8], _offset: u64) -> bool {
 
 /// Bytes verified in one read: a whole number of blocks, small enough to stay in the processor's cache.
 const VERIFY_BYTES: u64 = 1 << 20;
+
+/// Gives a buffer this length. It was not cleared before, so that only growth is filled with zeros; memory that is new has
+/// them already.
+fn grow(buffer: &mut Vec<u8>, bytes: usize) {
+    if buffer.capacity() == 0 {
+        *buffer = vec![0; bytes];
+    } else {
+        buffer.resize(bytes, 0);
+    }
+}

@@ -69,7 +69,8 @@ impl Cell {
         match self {
             Self::Null => String::new(),
             Self::Text(text) => text.clone(),
-            Self::Real(number) => number.to_string(),
+            // Short for large and small ones, too.
+            Self::Real(number) => format!("{number:?}"),
             Self::Integer(number) => number.to_string(),
         }
     }

@@ -78,7 +78,7 @@ async fn linked(portal: &Portal, asked: &Asked, id: &str) -> Result<(Vec<Vec<Cel
     let coverage = row.map(|row| Coverage {
         circle: row.s_ra.zip(row.s_dec).zip(row.s_fov).map(|((ra, dec), fov)| format!("{ra} {dec} {}", fov / 2.0)),
         polygon: row.s_region.as_deref().and_then(|text| text.strip_prefix("POLYGON ICRS ")).map(str::to_owned),
-        band: row.em_min.zip(row.em_max).map(|(low, high)| format!("{low} {high}")),
+        band: row.em_min.zip(row.em_max).map(|(low, high)| format!("{low:?} {high:?}")),
         time: row.t_min.map(|begin| format!("{begin} {}", row.t_max.unwrap_or(begin))),
     });
     let kilobytes = described.first().map(|row| row.access_estsize);
