@@ -164,6 +164,7 @@ def test_pixels_planes_and_pictures(url: str, images: dict[str, fits.HDUList]) -
     assert np.array_equal(cut[0].data, images["cube"][0].data[2:5, 0:4, 0:5])
     status, kind, body = ask(at, ID=f"{FOLDER}/north.fits", RESPONSEFORMAT="image/png")
     assert (status, kind) == (200, "image/png") and body.startswith(b"\x89PNG")
+    assert ask(at, ID=f"{FOLDER}/north.fits", RESPONSEFORMAT="image/jpeg")[2].startswith(b"\xff\xd8")
 
 
 def test_pyvo_finds_images_and_what_can_be_had_of_them(url: str, images: dict[str, fits.HDUList]) -> None:

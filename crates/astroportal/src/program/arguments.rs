@@ -132,6 +132,8 @@ pub(crate) enum Format {
     Fits,
     /// A grey picture
     Png,
+    /// A grey picture, smaller
+    Jpeg,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -8,7 +8,10 @@ use std::{
 };
 
 use client::{Client, Entry, EntryKind};
-use fits::{ByteSource, Cutout as Cut, ImageError, ImageFile, LocalFile, Provenance, Selection, preview};
+use fits::{
+    ByteSource, Cutout as Cut, ImageError, ImageFile, LocalFile, Provenance, Selection,
+    preview::{self, PictureFormat},
+};
 use protocol::Reason;
 use serde::Serialize;
 use terminal::{Failure, Failures, Global, cloud_path, show};
@@ -120,7 +123,8 @@ impl Work {
                     let selection = self.selection.to_string();
                     cut.fits(&mut file, &Provenance { path: path.clone(), content, selection })?
                 }
-                Format::Png => self.picture(&mut file, &cut)?,
+                Format::Png => self.picture(&mut file, &cut, PictureFormat::Png)?,
+                Format::Jpeg => self.picture(&mut file, &cut, PictureFormat::Jpeg)?,
             };
             Ok((cut, bytes))
         };
@@ -137,7 +141,7 @@ impl Work {
     }
 
     /// The first part, the first plane of it where it is a cube.
-    fn picture(&self, file: &mut ImageFile<'_>, cut: &Cut) -> Result<Vec<u8>, ImageError> {
+    fn picture(&self, file: &mut ImageFile<'_>, cut: &Cut, format: PictureFormat) -> Result<Vec<u8>, ImageError> {
         let Some((hdu, part)) = cut.parts.first() else { return Err(ImageError::NoImage("at all".into())) };
         let mut axes = part.axes().to_vec();
         axes.iter_mut().skip(2).for_each(|(first, last)| *last = *first);
@@ -145,7 +149,7 @@ impl Work {
         let values = file.values(*hdu, &part)?;
         let shape = part.shape();
         let side = |axis: usize| shape.get(axis).copied().unwrap_or(1);
-        preview::png(&values, side(0), side(1), self.arguments.rendering())
+        preview::picture(&values, (side(0), side(1)), self.arguments.rendering(), format)
     }
 
     fn write(&self, image: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
@@ -168,6 +172,7 @@ impl Work {
         let ending = match self.arguments.format {
             Format::Fits => "fits",
             Format::Png => "png",
+            Format::Jpeg => "jpg",
         };
         format!("{stem}.{ending}")
     }

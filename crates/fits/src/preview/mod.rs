@@ -1,11 +1,13 @@
-//! Pictures of cutouts for people: grey PNG with the first row at the bottom, as astronomers look at images. It never
-//! takes part in a measurement.
+//! Pictures of cutouts for people: grey PNG or JPEG with the first row at the bottom, as astronomers look at images. It
+//! never takes part in a measurement.
 
 mod limits;
 mod stretch;
 
 pub use limits::{Limits, zscale};
 pub use stretch::Stretch;
+
+use image::{ExtendedColorType, ImageEncoder, codecs::jpeg::JpegEncoder};
 
 use crate::ImageError;
 
@@ -18,12 +20,25 @@ pub struct Rendering {
     pub stretch: Stretch,
 }
 
-/// A picture of an image as PNG: of its values, the fastest axis first, and its width and height. Undefined values are
-/// black.
+/// What a picture is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PictureFormat {
+    /// Without loss.
+    Png,
+    /// Smaller, for pages with many of them.
+    Jpeg,
+}
+
+/// A picture of an image: of its values, the fastest axis first, and its width and height. Undefined values are black.
 ///
 /// # Errors
 /// `Usage` if an image has no pixels, more values than pixels, or sides of more than [`SIDE_PIXELS_MAX`].
-pub fn png(values: &[f32], width: u64, height: u64, rendering: Rendering) -> Result<Vec<u8>, ImageError> {
+pub fn picture(
+    values: &[f32],
+    (width, height): (u64, u64),
+    rendering: Rendering,
+    format: PictureFormat,
+) -> Result<Vec<u8>, ImageError> {
     let is_side = |side: u64| (1..=SIDE_PIXELS_MAX).contains(&side);
     if !is_side(width) || !is_side(height) || width * height != values.len() as u64 {
         return Err(ImageError::Usage(format!("a picture of {width} by {height} pixels cannot be drawn")));
@@ -32,20 +47,35 @@ pub fn png(values: &[f32], width: u64, height: u64, rendering: Rendering) -> Res
     let grey = |value: &f32| rendering.stretch.grey(f64::from(*value), low, high);
     let rows = values.chunks_exact(width as usize).rev();
     let pixels: Vec<u8> = rows.flat_map(|row| row.iter().map(grey)).collect();
+    let written = match format {
+        PictureFormat::Png => png(&pixels, width as u32, height as u32).map_err(|error| error.to_string()),
+        PictureFormat::Jpeg => jpeg(&pixels, width as u32, height as u32).map_err(|error| error.to_string()),
+    };
+    written.map_err(|error| ImageError::damaged("the picture", error))
+}
+
+fn png(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::EncodingError> {
     let mut picture = Vec::new();
-    let mut encoder = png::Encoder::new(&mut picture, width as u32, height as u32);
+    let mut encoder = png::Encoder::new(&mut picture, width, height);
     encoder.set_color(png::ColorType::Grayscale);
     encoder.set_depth(png::BitDepth::Eight);
-    let written = encoder.write_header().and_then(|mut writer| {
-        writer.write_image_data(&pixels)?;
-        writer.finish()
-    });
-    written.map_err(|error| ImageError::damaged("the picture", error))?;
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(pixels)?;
+    writer.finish()?;
+    Ok(picture)
+}
+
+fn jpeg(pixels: &[u8], width: u32, height: u32) -> image::ImageResult<Vec<u8>> {
+    let mut picture = Vec::new();
+    let encoder = JpegEncoder::new_with_quality(&mut picture, JPEG_QUALITY);
+    encoder.write_image(pixels, width, height, ExtendedColorType::L8)?;
     Ok(picture)
 }
 
 /// Most pixels along a side of a picture: browsers show no more.
 pub const SIDE_PIXELS_MAX: u64 = 16_384;
+/// Of 100. Faint stars are noise below it.
+const JPEG_QUALITY: u8 = 90;
 
 #[cfg(test)]
 mod tests {
@@ -62,14 +92,28 @@ mod tests {
     #[test]
     fn the_first_row_is_at_the_bottom_and_undefined_values_are_black() {
         let rendering = Rendering { limits: Limits::Values(0.0, 4.0), stretch: Stretch::Linear };
-        let picture = png(&[0.0, 1.0, 2.0, f32::NAN, 4.0, 9.0], 3, 2, rendering).unwrap();
-        assert_eq!(pixels(&picture), [0, 255, 255, 0, 64, 128]);
+        let values = [0.0, 1.0, 2.0, f32::NAN, 4.0, 9.0];
+        let drawn = picture(&values, (3, 2), rendering, PictureFormat::Png).unwrap();
+        assert_eq!(pixels(&drawn), [0, 255, 255, 0, 64, 128]);
+    }
+
+    #[test]
+    fn a_jpeg_shows_nearly_the_same() {
+        let rendering = Rendering { limits: Limits::Values(0.0, 63.0), stretch: Stretch::Linear };
+        let values: Vec<f32> = (0..64 * 64).map(|place| (place / 64) as f32).collect();
+        let drawn = picture(&values, (64, 64), rendering, PictureFormat::Jpeg).unwrap();
+        let seen = image::load_from_memory(&drawn).unwrap().into_luma8();
+        assert_eq!(seen.dimensions(), (64, 64));
+        let rows = seen.rows().map(|mut row| i32::from(row.next().unwrap().0[0]));
+        let expected = (0..64).rev().map(|row| row * 255 / 63);
+        assert!(rows.zip(expected).all(|(seen, expected)| (seen - expected).abs() < 8));
     }
 
     #[test]
     fn what_is_no_picture_is_refused() {
         for (values, width, height) in [(0, 0, 5), (4, 3, 2), (SIDE_PIXELS_MAX as usize + 1, SIDE_PIXELS_MAX + 1, 1)] {
-            let refused = png(&vec![0.0; values], width, height, Rendering::default()).unwrap_err();
+            let values = vec![0.0; values];
+            let refused = picture(&values, (width, height), Rendering::default(), PictureFormat::Png).unwrap_err();
             assert_eq!(refused.class(), "usage");
         }
     }

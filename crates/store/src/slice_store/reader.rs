@@ -89,7 +89,7 @@ impl SliceReader {
         let mut next = from - from % limits::BLOCK_BYTES;
         while next < until {
             let end = (next + VERIFY_BYTES).min(until.next_multiple_of(limits::BLOCK_BYTES)).min(self.metadata.bytes);
-            grow(buffer, (end - next) as usize);
+            grow(&mut buffer, (end - next) as usize);
             self.read_blocks(&mut buffer, next)?;
             next = end;
         }

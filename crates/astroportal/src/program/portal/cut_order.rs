@@ -27,6 +27,7 @@ pub(super) enum CutFormat {
     #[default]
     Fits,
     Png,
+    Jpeg,
 }
 
 impl CutFormat {
@@ -34,6 +35,7 @@ impl CutFormat {
         match self {
             Self::Fits => "application/fits",
             Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
         }
     }
 
@@ -41,6 +43,7 @@ impl CutFormat {
         match self {
             Self::Fits => "fits",
             Self::Png => "png",
+            Self::Jpeg => "jpg",
         }
     }
 
@@ -50,7 +53,11 @@ impl CutFormat {
         match kind.as_str() {
             "application/fits" | "image/fits" | "fits" => Ok(Self::Fits),
             "image/png" | "png" => Ok(Self::Png),
-            _ => Err(Fault::Usage(format!("RESPONSEFORMAT `{text}` is none of application/fits and image/png"))),
+            "image/jpeg" | "jpeg" | "jpg" => Ok(Self::Jpeg),
+            _ => {
+                let known = "application/fits, image/png and image/jpeg";
+                Err(Fault::Usage(format!("RESPONSEFORMAT `{text}` is none of {known}")))
+            }
         }
     }
 }

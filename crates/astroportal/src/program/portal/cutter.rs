@@ -3,7 +3,11 @@
 
 use astroportal::obscore::{FileFacts, ImageRow, describe};
 use client::{Client, EntryKind, FileReader, SectorPath};
-use fits::{Cutout, ImageError, ImageFile, PixelBox, Provenance, polarisation_planes, preview, spectral_planes};
+use fits::{
+    Cutout, ImageError, ImageFile, PixelBox, Provenance, polarisation_planes,
+    preview::{self, PictureFormat},
+    spectral_planes,
+};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
     task::spawn_blocking,
@@ -125,7 +129,8 @@ fn cut_waiting(reader: FileReader, order: &CutOrder) -> Result<Cut, ImageError> 
             let selection = order.selection.to_string();
             cut.fits(&mut file, &Provenance { path: facts.path.clone(), content: facts.content, selection })?
         }
-        CutFormat::Png => picture(&mut file, &cut)?,
+        CutFormat::Png => picture(&mut file, &cut, PictureFormat::Png)?,
+        CutFormat::Jpeg => picture(&mut file, &cut, PictureFormat::Jpeg)?,
     };
     Ok(Cut { bytes, name: name(&facts.path, order.format) })
 }
@@ -148,7 +153,7 @@ fn check_overlap(
 }
 
 /// The first part, the first plane of it where it is a cube.
-fn picture(file: &mut ImageFile<'_>, cut: &Cutout) -> Result<Vec<u8>, ImageError> {
+fn picture(file: &mut ImageFile<'_>, cut: &Cutout, format: PictureFormat) -> Result<Vec<u8>, ImageError> {
     let Some((hdu, part)) = cut.parts.first() else { return Err(ImageError::NoImage("at all".into())) };
     let mut axes = part.axes().to_vec();
     axes.iter_mut().skip(2).for_each(|(first, last)| *last = *first);
@@ -156,7 +161,7 @@ fn picture(file: &mut ImageFile<'_>, cut: &Cutout) -> Result<Vec<u8>, ImageError
     let values = file.values(*hdu, &part)?;
     let shape = part.shape();
     let side = |axis: usize| shape.get(axis).copied().unwrap_or(1);
-    preview::png(&values, side(0), side(1), preview::Rendering::default())
+    preview::picture(&values, (side(0), side(1)), preview::Rendering::default(), format)
 }
 
 /// A name for the cutout of a file, without anything that a header of HTTP cannot have.

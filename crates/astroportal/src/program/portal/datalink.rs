@@ -145,7 +145,7 @@ fn parameters(coverage: Option<&Coverage>) -> Vec<InputParameter> {
         },
         InputParameter::new("SUB", Datatype::Text, "meta.code"),
         InputParameter {
-            choices: &["application/fits", "image/png"],
+            choices: &["application/fits", "image/png", "image/jpeg"],
             ..InputParameter::new("RESPONSEFORMAT", Datatype::Text, "meta.code.mime")
         },
     ]
