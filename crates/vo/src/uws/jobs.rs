@@ -50,12 +50,18 @@ pub struct JobsLimits {
     pub running: usize,
     /// Jobs that are kept.
     pub kept: usize,
+    /// Bytes of what all of them were asked.
+    pub parameter_bytes: usize,
     /// Jobs of one owner that wait or run; visitors count as one.
     pub active_of_owner: usize,
     /// How long a job is kept, at first and at most.
     pub life: (Duration, Duration),
     /// How long a job may run, at first and at most.
     pub execution: (Duration, Duration),
+}
+
+fn parameter_bytes(job: &UwsJob) -> usize {
+    job.parameters.iter().map(|(name, value)| name.len() + value.len()).sum()
 }
 
 /// The jobs of a service. Clones are the same.
@@ -172,8 +178,9 @@ impl<S: Service> Jobs<S> {
                 let known = job.record.borrow();
                 known.owner == record.owner && known.phase.is_active()
             };
-            if jobs.len() >= limits.kept || jobs.values().filter(|job| is_theirs(job)).count() >= limits.active_of_owner
-            {
+            let asked = jobs.values().map(|job| parameter_bytes(&job.record.borrow())).sum::<usize>();
+            let is_full = jobs.len() >= limits.kept || asked + parameter_bytes(&record) > limits.parameter_bytes;
+            if is_full || jobs.values().filter(|job| is_theirs(job)).count() >= limits.active_of_owner {
                 return Err(Fault::Unavailable("there are too many jobs: remove some, or try later".into()));
             }
             jobs.insert(id.clone(), job);

@@ -18,6 +18,7 @@ const URL: &str = "http://a/jobs";
 const LIMITS: JobsLimits = JobsLimits {
     running: 2,
     kept: 10,
+    parameter_bytes: 1_000,
     active_of_owner: 3,
     life: (Duration::from_secs(100), Duration::from_secs(1_000)),
     execution: (Duration::from_secs(50), Duration::from_secs(500)),
@@ -256,6 +257,8 @@ async fn what_makes_no_sense_is_refused_before_it_is_a_job() {
     for (path, form, status) in [("", "STEPS=x", 400), ("", "PHASE=GO", 400), ("none/phase", "PHASE=RUN", 404)] {
         assert_eq!(bench.post(path, form).await.unwrap_err().status(), status, "{path} {form}");
     }
+    let long = format!("STEPS=1&TABLE={}", "x".repeat(1_000));
+    assert_eq!(bench.post("", &long).await.unwrap_err().status(), 503, "all that is asked is kept in memory");
     let id = bench.create("STEPS=1").await;
     for (path, form, status) in [
         ("phase", "", 400),

@@ -1,5 +1,8 @@
 //! Cuts what an order asks for: the image is opened with the caller's rights, and only the bytes that are needed are read.
-//! It never cuts more at once than it has turns.
+//! It
+//! never cuts more at once than it has turns and memory for.
+
+use std::sync::Arc;
 
 use astroportal::obscore::{FileFacts, ImageRow, describe};
 use client::{Client, EntryKind, FileReader, SectorPath};
@@ -9,7 +12,8 @@ use fits::{
     spectral_planes,
 };
 use tokio::{
-    sync::{Semaphore, SemaphorePermit},
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
     task::spawn_blocking,
 };
 use vo::{Fault, Interval};
@@ -30,21 +34,40 @@ pub(super) struct Cut {
 /// Cuts. Clones are the same.
 pub(super) struct Cutter {
     turns: Semaphore,
+    memory: Memory,
+}
+
+/// Memory for cutouts, in mebibytes. Clones are the same.
+#[derive(Clone)]
+struct Memory {
+    free: Arc<Semaphore>,
+    runtime: Handle,
+}
+
+impl Memory {
+    /// Waits in this thread until there is room for so many bytes, until it is given back.
+    fn take(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let mebibytes = u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1).min(MEMORY_MEBIBYTES);
+        // The semaphore is never closed.
+        self.runtime.block_on(Arc::clone(&self.free).acquire_many_owned(mebibytes)).ok()
+    }
 }
 
 impl Cutter {
     pub(super) fn new() -> Self {
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         // Those that wait for bytes of other nodes use no processor.
-        Self { turns: Semaphore::new(processors * 8) }
+        let free = Arc::new(Semaphore::new(MEMORY_MEBIBYTES as usize));
+        Self { turns: Semaphore::new(processors * 8), memory: Memory { free, runtime: Handle::current() } }
     }
 
     /// The cutout; `None` if the image and what is asked for have nothing in common.
     pub(super) async fn cut(&self, client: &Client, order: CutOrder) -> Result<Option<Cut>, Fault> {
         let (file, _) = self.open(client, &order.path).await?;
+        let memory = self.memory.clone();
         self.in_turn(move || {
             let path = order.path.clone();
-            match cut_waiting(file, &order) {
+            match cut_waiting(file, &order, &memory) {
                 Ok(cut) => Ok(Some(cut)),
                 Err(ImageError::NoOverlap(_)) => Ok(None),
                 Err(error) => Err(of_image(&path, &error)),
@@ -96,8 +119,11 @@ fn facts(file: &FileReader) -> FileFacts {
     FileFacts { path: entry.path.to_string(), content, bytes: file.bytes() }
 }
 
-fn cut_waiting(reader: FileReader, order: &CutOrder) -> Result<Cut, ImageError> {
+fn cut_waiting(reader: FileReader, order: &CutOrder, memory: &Memory) -> Result<Cut, ImageError> {
     let facts = facts(&reader);
+    // All of such a file is inflated before anything is known of it.
+    let is_gzip = facts.path.ends_with(".gz");
+    let _inflated = is_gzip.then(|| memory.take(facts.bytes.saturating_mul(GZIP_GROWTH)));
     let mut file = ImageFile::open(CloudSource::new(reader))?;
     let mut cut = Cutout::find(&mut file, &order.selection)?;
     let rows = match (order.band, order.time) {
@@ -124,6 +150,8 @@ fn cut_waiting(reader: FileReader, order: &CutOrder) -> Result<Cut, ImageError> 
             None => Err(ImageError::Usage("the image says nothing of polarisations".into())),
         })?;
     }
+    // The pixels, and what is made of them. Whoever holds memory already never waits for more.
+    let _pixels = (!is_gzip).then(|| memory.take(bytes_of(&file, &cut).saturating_mul(2)));
     let bytes = match order.format {
         CutFormat::Fits => {
             let selection = order.selection.to_string();
@@ -133,6 +161,16 @@ fn cut_waiting(reader: FileReader, order: &CutOrder) -> Result<Cut, ImageError> 
         CutFormat::Jpeg => picture(&mut file, &cut, PictureFormat::Jpeg)?,
     };
     Ok(Cut { bytes, name: name(&facts.path, order.format) })
+}
+
+/// Bytes of the pixels of a cutout.
+fn bytes_of(file: &ImageFile<'_>, cut: &Cutout) -> u64 {
+    let of_part = |(hdu, part): &(usize, PixelBox)| {
+        let image = file.images().iter().find(|image| image.hdu == *hdu);
+        let bytes = image.map_or(8, |image| image.bitpix.unsigned_abs() / 8);
+        part.shape().into_iter().fold(bytes, u64::saturating_mul)
+    };
+    cut.parts.iter().map(of_part).fold(0, u64::saturating_add)
 }
 
 /// Refuses an image that lies elsewhere, or that does not say where it lies.
@@ -173,3 +211,8 @@ fn name(path: &str, format: CutFormat) -> String {
     let stem: String = stem.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     format!("{stem}-cutout.{}", format.ending())
 }
+
+/// Memory for all cutouts at once.
+const MEMORY_MEBIBYTES: u32 = 2_048;
+/// What an image that is inflated as a whole takes, with its cutout, beside its file: images rarely shrink more.
+const GZIP_GROWTH: u64 = 16;

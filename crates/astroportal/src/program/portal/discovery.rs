@@ -75,14 +75,19 @@ pub(super) async fn find(
     Ok((rows, QueryStatus::Complete))
 }
 
+/// A number that a row has.
+type NumberOf = fn(&ImageRow) -> Option<f64>;
+/// A text that a row has.
+type TextOf = fn(&ImageRow) -> Option<&str>;
+
 /// What is wanted of a row: of each parameter, one of its values.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     pub(super) places: Vec<SkyRegion>,
     bands: Vec<Interval>,
-    ranges: Vec<(Vec<Interval>, fn(&ImageRow) -> Option<f64>)>,
+    ranges: Vec<(Vec<Interval>, NumberOf)>,
     times: Vec<Interval>,
-    texts: Vec<(Vec<String>, fn(&ImageRow) -> Option<&str>)>,
+    texts: Vec<(Vec<String>, TextOf)>,
     calibrations: Vec<i32>,
     formats: Vec<String>,
     /// Of things that no row of ours has, something was asked for.
@@ -93,9 +98,8 @@ pub(super) struct Wanted {
 impl Wanted {
     fn read(parameters: &DaliParameters) -> Result<Self, Fault> {
         let texts = |name: &str| parameters.all(name).map(str::to_owned).collect::<Vec<_>>();
-        let ranges: [(&str, fn(&ImageRow) -> Option<f64>); 2] =
-            [("FOV", |row| row.s_fov), ("EXPTIME", |row| row.t_exptime)];
-        let named: [(&str, fn(&ImageRow) -> Option<&str>); 6] = [
+        let ranges: [(&str, NumberOf); 2] = [("FOV", |row| row.s_fov), ("EXPTIME", |row| row.t_exptime)];
+        let named: [(&str, TextOf); 6] = [
             ("ID", |row| Some(&row.obs_publisher_did)),
             ("COLLECTION", |row| Some(&row.obs_collection)),
             ("FACILITY", |row| row.facility_name.as_deref()),
@@ -141,7 +145,7 @@ impl Wanted {
             wanted.is_empty()
                 || range.is_some_and(|(low, high)| wanted.iter().any(|interval| interval.overlaps(low, high)))
         };
-        let is_text = |(wanted, value): &(Vec<String>, fn(&ImageRow) -> Option<&str>)| {
+        let is_text = |(wanted, value): &(Vec<String>, TextOf)| {
             wanted.is_empty() || value(row).is_some_and(|value| wanted.iter().any(|wanted| wanted == value))
         };
         let is_format = |format: &String| format.split(';').next().is_some_and(|kind| kind == row.access_format);

@@ -119,6 +119,7 @@ fn rooms(portal: Arc<Portal>) -> Router {
 const LIMITS: JobsLimits = JobsLimits {
     running: 4,
     kept: 100_000,
+    parameter_bytes: 256 << 20,
     active_of_owner: 100,
     life: (Duration::from_secs(7 * 86_400), Duration::from_secs(30 * 86_400)),
     execution: (Duration::from_secs(3_600), Duration::from_secs(86_400)),
