@@ -32,9 +32,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         shell::cargo(&["install", "cargo-fuzz", "--locked", "--quiet"])?;
     }
     let mut seeds = Command::new("cargo");
-    seeds
-        .args(["test", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "begins_with_the_vectors"])
-        .env("FUZZ_CORPUS", "corpus");
+    seeds.args(["test", "--quiet", "--package", "sector-fuzz", "begins_with_the_vectors"]).env("FUZZ_CORPUS", "corpus");
     shell::run(seeds)?;
     fuzz(&nightly, &["build"], &[])?;
     let time = format!("-max_total_time={}", 60 * minutes);
@@ -55,6 +53,8 @@ fn fuzz(nightly: &str, what: &[&str], options: &[&str]) -> Result<(), String> {
     let (verb, target) = what.split_at(1);
     let mut command = Command::new("cargo");
     command.arg(nightly).arg("fuzz").args(verb).args(["--features", "libfuzzer"]).args(target);
+    // A finding's backtrace has names and lines, which what we ship has not.
+    command.env("CARGO_PROFILE_RELEASE_STRIP", "none").env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
     // Otherwise cargo-fuzz would have a build of its own beside all others.
     if let Some(folder) = env::var_os("CARGO_TARGET_DIR") {
         command.arg("--target-dir").arg(folder);

@@ -21,7 +21,6 @@ const STEPS: &[Step] = &[
     ("clippy", clippy),
     ("install", install),
     ("unit", unit),
-    ("fuzz", fuzz),
     ("docs", docs),
     ("release", build_release),
     ("sim", || simulate::run_built(&["--seeds", SEEDS])),
@@ -121,11 +120,6 @@ fn install() -> Result<(), String> {
 /// Unit and documentation tests of every crate but those that need the binary.
 fn unit() -> Result<(), String> {
     shell::cargo(&["test", "--workspace", "--locked", "--exclude", "sector-tests"])
-}
-
-/// The fuzz targets' functions over seeded mutations, on the stable compiler.
-fn fuzz() -> Result<(), String> {
-    shell::cargo(&["test", "--manifest-path", "fuzz/Cargo.toml"])
 }
 
 /// The documentation, warnings denied. Heads of files may link to private items, since they are read with the code.

@@ -98,8 +98,8 @@ pub(crate) struct Cutout {
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Part {
-    /// Pixels from 1: [x1:x2,y1:y2], or [EXT][x1:x2,y1:y2]
-    #[arg(long, value_name = "SECTION")]
+    /// A section of pixels, as FITS writes it.
+    #[arg(long, value_name = "SECTION", help = "Pixels from 1: [x1:x2,y1:y2], or [EXT][x1:x2,y1:y2]")]
     pub(crate) section: Option<Section>,
     /// Pixels around a centre: X,Y,HEIGHT,WIDTH
     #[arg(long, value_name = "X,Y,H,W", allow_hyphen_values = true)]
