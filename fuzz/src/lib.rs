@@ -348,9 +348,9 @@ const MASTER_KEY: [u8; 32] = [
     0xd7, 0x5a, 0x98, 0x01, 0x82, 0xb1, 0x0a, 0xb7, 0xd5, 0x4b, 0xfe, 0xd3, 0xc9, 0x64, 0x07, 0x3a, 0x0e, 0xe1, 0x72,
     0xf3, 0xda, 0xa6, 0x23, 0x25, 0xaf, 0x02, 0x1a, 0x68, 0xf7, 0x07, 0x51, 0x1a,
 ];
-/// The session of [`datagram`] that may speak at once.
+/// The session of [`datagram()`] that may speak at once.
 pub const SPEAKER: SessionId = SessionId(1);
-/// The session of [`datagram`] that waits for its peer.
+/// The session of [`datagram()`] that waits for its peer.
 pub const LISTENER: SessionId = SessionId(2);
 /// Timeouts after which an endpoint without a peer has given it up, with much to spare.
 const TIMEOUTS_MAX: usize = 10_000;
