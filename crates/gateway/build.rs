@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         writeln!(
             text,
-            "    PageFile {{ name: {name:?}, bytes: include_bytes!({file:?}), packed: {packed}, digest: \"{digest}\" }},"
+            "    PageFile {{ name: {name:?}, bytes: include_bytes!({file:?}), packed: {packed}, digest: Cow::Borrowed(\"{digest}\") }},"
         )?;
     }
     writeln!(text, "];\n/// Why there are none.\nconst MISSING: &str = {missing:?};")?;

@@ -24,6 +24,7 @@ from pyvo.dal.adhoc import DatalinkResults
 from pyvo.io import uws, vosi
 
 import sector
+import sector.images
 
 CENTRES = {"north": (202.47, 47.2), "seam": (0.01, -10.0)}
 FOLDER = "/portal-images"
@@ -92,6 +93,32 @@ def images(cloud: sector.LocalCloud, tmp_path_factory: pytest.TempPathFactory) -
     environment = {**os.environ, "SECTOR_PROFILE": str(cloud.profile)}
     subprocess.run(["sector", "images", "index", FOLDER, "--to", "/portal-index"], env=environment, check=True)
     return made
+
+
+def test_positions_are_cut_from_the_image_that_has_them(
+    cloud: sector.LocalCloud, images: dict[str, fits.HDUList]
+) -> None:
+    """A list of objects names no images: the index does. The pixel at each position is the middle of its cutout."""
+    table = [
+        {"name": "n", "ra": "13:29:52.8", "dec": "+47:12:00", "size": "0.3", "filter": "r"},
+        {"name": "s", "ra": "0.01", "dec": "-10", "size": "0.3", "filter": ""},
+        {"name": "z", "ra": "202.47", "dec": "47.2", "size": "0.3", "filter": "z"},
+        {"name": "none", "ra": "90", "dec": "0", "size": "1", "filter": ""},
+    ]
+    for by in ("node", "client"):
+        missing: list[sector.images.Missing] = []
+        found = sector.images.cutouts(table, cloud, by=by, missing=missing, index="/portal-index")
+        cut = {cutout.name: cutout for cutout in found}
+        assert set(cut) == {"n.fits", "s.fits"}
+        for name, of in (("n", "north"), ("s", "seam")):
+            array = cut[f"{name}.fits"].array
+            while array.ndim > 2:
+                array = array[0]
+            whole = images[of][0].data
+            assert (array == whole[50 - array.shape[0] // 2 :][: array.shape[0], 50 - array.shape[1] // 2 :][:, : array.shape[1]]).all()
+        assert [(row.row, row.status) for row in missing] == [(3, "not-found"), (4, "not-found")]
+    with pytest.raises(OSError, match="--index"):
+        next(sector.images.cutouts(table, cloud))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import { bigOverview, events, go, job, until } from './kit.js';
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const PAGES = ['#/', '#/nodes/node-1', '#/files', '#/jobs', '#/jobs/bbbb000011112222', '#/jobs/new', '#/work', '#/events?since=1d', '#/trash', '#/people', '#/audit', '#/nowhere'];
 
-async function findings(page) {
+export async function findings(page) {
   await page.evaluate(AXE);
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
   return violations.filter((item) => ['serious', 'critical'].includes(item.impact)).map((item) => `${item.id}: ${item.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(' | ')}`);

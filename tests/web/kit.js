@@ -4,9 +4,9 @@ import * as made from './generated.js';
 
 
 export function server() {
-  const { SECTOR_WEB_BASE: base, SECTOR_WEB_USER: user, SECTOR_WEB_PASSWORD: password } = process.env;
+  const { SECTOR_WEB_BASE: base, SECTOR_WEB_PORTAL: portal, SECTOR_WEB_USER: user, SECTOR_WEB_PASSWORD: password } = process.env;
   if (!base) throw new Error('Name the web page in SECTOR_WEB_BASE, and an administrator in SECTOR_WEB_USER and SECTOR_WEB_PASSWORD; `cargo xtask test web` does it all.');
-  return { base: base.replace(/\/$/, ''), user, password, folder: process.env.SECTOR_WEB_FOLDER ?? '/web-test' };
+  return { base: base.replace(/\/$/, ''), portal: portal?.replace(/\/$/, ''), user, password, folder: process.env.SECTOR_WEB_FOLDER ?? '/web-test' };
 }
 
 const API = '**/api/v1';

@@ -2,7 +2,7 @@
 import { launch } from './browser.js';
 import { server } from './kit.js';
 
-const ROOMS = ['session.test.js', 'overview.test.js', 'files.test.js', 'jobs.test.js', 'start.test.js', 'parquet.test.js', 'people.test.js', 'events.test.js', 'trouble.test.js', 'access.test.js'];
+const ROOMS = ['session.test.js', 'overview.test.js', 'files.test.js', 'jobs.test.js', 'start.test.js', 'parquet.test.js', 'people.test.js', 'events.test.js', 'trouble.test.js', 'access.test.js', 'portal.test.js'];
 const wanted = process.argv[2] ?? '';
 const target = server();
 const browser = await launch();

@@ -2,7 +2,8 @@
 // It never asks anybody but the server that the page came from, and never retries by itself.
 import { useCallback, useEffect, useRef, useState } from './vendor/htm.js';
 
-const BASE = 'api/v1';
+// Beside this file, also for the page of another room, which lies in a folder.
+const BASE = new URL('api/v1', import.meta.url).pathname;
 
 export class ApiError extends Error {
   constructor(status, body, headers = null) {

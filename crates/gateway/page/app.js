@@ -1,6 +1,6 @@
 // The frame of the page: session, navigation, the line that says when the state is old, and which screen is shown.
 // It never draws a screen itself.
-import { html, render, useEffect, useErrorBoundary, useRef, useState } from './vendor/htm.js';
+import { html, render, useEffect, useRef, useState } from './vendor/htm.js';
 import { onLoggedOut, send } from './api.js';
 import { Audit } from './audit.js';
 import { Events } from './events.js';
@@ -18,7 +18,7 @@ import { link, useRoute } from './route.js';
 import { Trash } from './trash.js';
 import { cancelAll } from './upload.js';
 import { Uploads } from './uploads.js';
-import { Ask, Failed, Messages, Name, Notice, Sentence, tell } from './widgets.js';
+import { Ask, Failed, Guard, Messages, Name, Sentence, Theme, tell } from './widgets.js';
 import { Work } from './work.js';
 
 const ROOMS = [['', 'Overview'], ['files', 'Files'], ['jobs', 'Jobs'], ['work', 'Work'], ['events', 'Events'], ['trash', 'Trash'], ['people', 'People'], ['audit', 'Audit']];
@@ -111,13 +111,6 @@ function Screen({ route, session }) {
   return html`<h1>Not found</h1><p>There is no such page. <a href="#/">Go to the overview</a>.</p>`;
 }
 
-/** A fault of the page itself must not leave an empty window. */
-function Guard({ children }) {
-  const [error, reset] = useErrorBoundary();
-  if (!error) return children;
-  return html`<${Notice} kind="bad">This screen has failed: ${String(error.message ?? error)} <button type="button" onClick=${reset}>Show it again</button><//>`;
-}
-
 function LiveSign({ state }) {
   const words = { waiting: 'connecting', live: 'live', unreachable: 'master gone', cut: 'no connection' }[state.status];
   return html`<span class="live live-${state.status}" title=${state.received ? `Newest state: ${clock(state.received)}` : ''}><span aria-hidden="true">${state.status === 'live' ? '●' : '○'}</span> ${words}</span>`;
@@ -137,28 +130,6 @@ function Banner({ state, session }) {
     ? html`<strong>The master cannot be reached</strong>${state.message ? html`: <${Sentence} text=${state.message} />` : ''}. `
     : html`<strong>The web server does not answer.</strong> Check the network. `;
   return html`<div class="banner banner-bad" role="alert">${what}<span aria-live="off">${last}</span>The page comes back by itself.</div>`;
-}
-
-function Theme() {
-  const [wish, setWish] = useState(() => stored() ?? 'auto');
-  useEffect(() => {
-    const system = matchMedia('(prefers-color-scheme: dark)');
-    const apply = () => { document.documentElement.dataset.theme = wish === 'auto' ? (system.matches ? 'dark' : 'light') : wish; };
-    apply();
-    system.addEventListener('change', apply);
-    return () => system.removeEventListener('change', apply);
-  }, [wish]);
-  const choose = (event) => {
-    const next = event.currentTarget.value;
-    setWish(next);
-    try { if (next === 'auto') localStorage.removeItem('theme'); else localStorage.setItem('theme', next); } catch (_) { /* not kept */ }
-  };
-  return html`<select aria-label="Light or dark" value=${wish} onChange=${choose}>
-    <option value="auto">Auto</option><option value="light">Light</option><option value="dark">Dark</option></select>`;
-}
-
-function stored() {
-  try { return localStorage.getItem('theme'); } catch (_) { return null; }
 }
 
 render(html`<${App} />`, clearStart());

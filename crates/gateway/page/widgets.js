@@ -1,6 +1,6 @@
 // Small parts that every screen uses: text, notices, bars, dialogs. Text from outside is always shown as text.
 // They never ask the server.
-import { html, useEffect, useRef, useState } from './vendor/htm.js';
+import { html, useEffect, useErrorBoundary, useRef, useState } from './vendor/htm.js';
 import { bytes, clean, dateTime, percent } from './format.js';
 
 /** A name from outside: on one line and from left to right, so that its ending stands at its end in every script. */
@@ -130,4 +130,34 @@ export function Messages() {
   useEffect(() => { listeners.add(setItems); return () => listeners.delete(setItems); }, []);
   return html`<div class="messages" aria-live="polite">${items.map((item) => html`<div key=${item.id} class="notice notice-${item.kind}">
     <${Sentence} text=${item.text} /><button type="button" class="plain" aria-label="Close message" onClick=${() => dismiss(item.id)}>✕</button></div>`)}</div>`;
+}
+
+/** A fault of the page itself must not leave an empty window. */
+export function Guard({ children }) {
+  const [error, reset] = useErrorBoundary();
+  if (!error) return children;
+  return html`<${Notice} kind="bad">This screen has failed: ${String(error.message ?? error)} <button type="button" onClick=${reset}>Show it again</button><//>`;
+}
+
+/** The choice of light or dark; `theme.js` obeys it before the first paint. */
+export function Theme() {
+  const [wish, setWish] = useState(() => stored() ?? 'auto');
+  useEffect(() => {
+    const system = matchMedia('(prefers-color-scheme: dark)');
+    const apply = () => { document.documentElement.dataset.theme = wish === 'auto' ? (system.matches ? 'dark' : 'light') : wish; };
+    apply();
+    system.addEventListener('change', apply);
+    return () => system.removeEventListener('change', apply);
+  }, [wish]);
+  const choose = (event) => {
+    const next = event.currentTarget.value;
+    setWish(next);
+    try { if (next === 'auto') localStorage.removeItem('theme'); else localStorage.setItem('theme', next); } catch (_) { /* not kept */ }
+  };
+  return html`<select aria-label="Light or dark" value=${wish} onChange=${choose}>
+    <option value="auto">Auto</option><option value="light">Light</option><option value="dark">Dark</option></select>`;
+}
+
+function stored() {
+  try { return localStorage.getItem('theme'); } catch (_) { return null; }
 }

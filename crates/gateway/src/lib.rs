@@ -11,4 +11,4 @@ mod webhooks;
 
 pub use error::GatewayError;
 pub use server::{GatewayServer, LoginLinks};
-pub use web::{Door, DoorCaller};
+pub use web::{Door, DoorCaller, PageFile};

@@ -147,6 +147,9 @@ pub(crate) struct Cutouts {
     /// Who cuts: a job at the nodes that hold the images, or this client, which reads the bytes that it needs
     #[arg(long, value_enum, default_value_t = By::Node)]
     pub(crate) by: By,
+    /// The folder of the index, which says what image has a position, for a table without a column path
+    #[arg(long, value_name = "FOLDER", value_parser = cloud_path)]
+    pub(crate) index: Option<String>,
     /// Where a job keeps its results until they are in the archive: a folder that you may write
     #[arg(long, default_value = "/", value_name = "FOLDER", value_parser = cloud_path)]
     pub(crate) scratch: String,

@@ -3,7 +3,6 @@
 //! again that is in the archive.
 
 use std::{
-    collections::{BTreeMap, btree_map},
     fs::File,
     io::{self, Read},
     os::fd::AsFd,
@@ -21,7 +20,9 @@ use tokio::{sync::Semaphore, task::JoinSet};
 use crate::{
     archive::Archive,
     arguments::{By, Cutouts},
+    batches::{Batch, batches},
     client_cutter,
+    index_folder::IndexFolder,
     job_library::JobLibrary,
     node_cutter::NodeCutter,
     tuple_file::TupleFile,
@@ -31,8 +32,17 @@ use crate::{
 pub(crate) async fn run(cloud: &Client, arguments: &Cutouts, global: &Global) -> Result<(), Failure> {
     let bytes = read_table(&arguments.table)?;
     let table = format!("{} {:?}", blake3::hash(&bytes).to_hex(), arguments.by);
-    let TupleFile { tuples, refused } = TupleFile::read(bytes.as_slice())?;
-    let total = tuples.len() + refused.len();
+    let read = TupleFile::read(bytes.as_slice())?;
+    let total = read.tuples.len() + read.placed.len() + read.refused.len();
+    let index = match &arguments.index {
+        Some(folder) => Some(IndexFolder::open(cloud, &SectorPath::parse(folder)?).await?),
+        None if read.placed.is_empty() => None,
+        None => {
+            let message =
+                "the table has positions and no column path: name the index that says which image has them (--index)";
+            return Err(Failure::usage(message));
+        }
+    };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let is_stream = arguments.to == Path::new("-");
     let mut archive = if is_stream {
@@ -42,7 +52,7 @@ pub(crate) async fn run(cloud: &Client, arguments: &Cutouts, global: &Global) ->
     } else {
         Archive::open(&arguments.to, &table, now)?
     };
-    let batches = batches(tuples);
+    let (batches, refused) = batches(read);
     if archive.batches() == 0 {
         refused.iter().try_for_each(|outcome| archive.note(outcome))?;
     } else if !global.quiet {
@@ -59,7 +69,16 @@ pub(crate) async fn run(cloud: &Client, arguments: &Cutouts, global: &Global) ->
         By::Client => None,
     };
     for batch in batches.into_iter().skip(archive.batches()) {
-        let (inputs, groups) = locate(cloud, batch, &mut archive).await?;
+        let images = match (batch, &index) {
+            (Batch::Images(images), _) => images,
+            (Batch::Placed(nearest), Some(index)) => {
+                let (images, without) = index.find_images(cloud, nearest).await?;
+                without.iter().try_for_each(|outcome| archive.note(outcome))?;
+                images
+            }
+            (Batch::Placed(_), None) => Vec::new(),
+        };
+        let (inputs, groups) = locate(cloud, images, &mut archive).await?;
         if !inputs.is_empty() {
             let (made, failed) = archive.counts();
             let what = format!("cutouts {}/{total}", made + failed);
@@ -110,33 +129,6 @@ fn read_table(file: &Path) -> Result<Vec<u8>, Failure> {
         return Err(Failure::usage(format!("the table has more than {}: split it", show::size(TABLE_BYTES_MAX))));
     }
     Ok(bytes)
-}
-
-/// The tuples by image, in batches of whole images. The same table gives the same batches.
-pub(crate) fn batches(tuples: Vec<Tuple>) -> Vec<Vec<Vec<Tuple>>> {
-    let mut images: BTreeMap<String, Vec<Tuple>> = BTreeMap::new();
-    for tuple in tuples {
-        match images.entry(tuple.path.clone()) {
-            btree_map::Entry::Vacant(image) => {
-                image.insert(vec![tuple]);
-            }
-            btree_map::Entry::Occupied(mut image) => image.get_mut().push(tuple),
-        }
-    }
-    let mut batches: Vec<Vec<Vec<Tuple>>> = Vec::new();
-    let mut in_batch = usize::MAX;
-    for image in images.into_values() {
-        let is_full = batches.last().is_none_or(|batch| batch.len() >= BATCH_IMAGES_MAX);
-        if is_full || in_batch.saturating_add(image.len()) > BATCH_TUPLES {
-            batches.push(Vec::new());
-            in_batch = 0;
-        }
-        in_batch += image.len();
-        if let Some(batch) = batches.last_mut() {
-            batch.push(image);
-        }
-    }
-    batches
 }
 
 /// The images of a batch in the cloud. The tuples of those that are missing get their row now.
@@ -193,31 +185,5 @@ async fn locate(
 
 /// Largest table, in bytes.
 const TABLE_BYTES_MAX: u64 = 1 << 30;
-/// Tuples of a batch: some hundred megabytes of usual cutouts, which a job leaves at the nodes for a while.
-const BATCH_TUPLES: usize = 20_000;
-/// Images of a batch: the files of one job.
-const BATCH_IMAGES_MAX: usize = 4_000;
 /// Images that are looked for at once.
 const LOCATED_AT_ONCE: usize = 64;
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn batches_have_whole_images_and_are_not_too_large() {
-        let tuple = |number: u64| Tuple {
-            number,
-            path: format!("/{}", number % 7),
-            selection: "[1:2,3:4]".parse().unwrap(),
-            name: String::new(),
-        };
-        let batches = batches((0..60_000).map(tuple).collect());
-        let sizes: Vec<Vec<usize>> = batches.iter().map(|batch| batch.iter().map(Vec::len).collect()).collect();
-        assert_eq!(sizes.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 2, 1]);
-        assert!(sizes.iter().all(|batch| batch.iter().sum::<usize>() <= BATCH_TUPLES));
-        assert_eq!(sizes.iter().flatten().sum::<usize>(), 60_000);
-        assert!(super::batches(Vec::new()).is_empty());
-    }
-}

@@ -3,10 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use astroportal::obscore::{ImageRow, IndexSlice, write_parquet, zones_near};
+use astroportal::{
+    obscore::{ImageRow, IndexSlice, write_parquet, zones_near},
+    tuples::{ManifestRow, Tuple},
+};
 use client::{Client, Entry, PutOptions, SectorPath};
 use terminal::Failure;
 use tokio::task::JoinSet;
+
+use crate::{batches::by_image, nearest_images::NearestImages};
 
 /// Slices of a run.
 pub(crate) const SLICES: u32 = 64;
@@ -80,6 +85,19 @@ impl IndexFolder {
         let (_, bytes) = cloud.read(path, None, Vec::new(), &|_| ()).await?;
         let rows = IndexSlice::open(bytes).and_then(|slice| slice.rows());
         rows.map_err(|error| Failure::failed(format!("`{path}`: {error}")))
+    }
+
+    /// The image of each position, with its tuples, and the rows of those that have none.
+    pub(crate) async fn find_images(
+        &self,
+        cloud: &Client,
+        mut nearest: NearestImages,
+    ) -> Result<(Vec<Vec<Tuple>>, Vec<ManifestRow>), Failure> {
+        for entry in self.slices_near(Some(&nearest.near())) {
+            nearest.look_through(&Self::read(cloud, &entry.path).await?);
+        }
+        let (tuples, without) = nearest.finish();
+        Ok((by_image(tuples).collect(), without))
     }
 
     /// The rows of all slices, or of those that may have an image within a radius of a declination.

@@ -7,6 +7,7 @@
 
 mod archive;
 mod arguments;
+mod batches;
 mod bench;
 mod client_cutter;
 mod cloud_source;
@@ -17,6 +18,7 @@ mod index;
 mod index_folder;
 mod job_library;
 mod made_images;
+mod nearest_images;
 mod node_cutter;
 mod portal;
 mod tuple_file;

@@ -8,10 +8,14 @@ use csv::{ReaderBuilder, StringRecord, Trim};
 use fits::{Extension, Section, Selection, sky::SkyPosition};
 use terminal::Failure;
 
+use crate::nearest_images::PlacedTuple;
+
 /// The tuples of a table, and those that make no sense.
 #[derive(Debug, Default)]
 pub(crate) struct TupleFile {
     pub(crate) tuples: Vec<Tuple>,
+    /// Those of a table of positions, which names no images.
+    pub(crate) placed: Vec<PlacedTuple>,
     pub(crate) refused: Vec<ManifestRow>,
 }
 
@@ -38,13 +42,20 @@ impl TupleFile {
             if number > TUPLES_MAX {
                 return Err(Failure::usage(format!("the table has more than {TUPLES_MAX} rows: split it")));
             }
-            match record.map_err(|error| error.to_string()).and_then(|record| columns.tuple(number, &record)) {
-                Ok(mut tuple) => {
-                    if !names.insert(tuple.name.clone()) {
-                        tuple.name = format!("{number}-{}", tuple.name);
-                        names.insert(tuple.name.clone());
+            match record.map_err(|error| error.to_string()).and_then(|record| columns.row(number, &record)) {
+                Ok(mut row) => {
+                    let name = match &mut row {
+                        Row::Tuple(tuple) => &mut tuple.name,
+                        Row::Placed(placed) => &mut placed.name,
+                    };
+                    if !names.insert(name.clone()) {
+                        *name = format!("{number}-{name}");
+                        names.insert(name.clone());
                     }
-                    read.tuples.push(tuple);
+                    match row {
+                        Row::Tuple(tuple) => read.tuples.push(tuple),
+                        Row::Placed(placed) => read.placed.push(placed),
+                    }
                 }
                 Err(why) => read.refused.push(bad_row(number, &why)),
             }
@@ -53,10 +64,18 @@ impl TupleFile {
     }
 }
 
+/// What a row asks for.
+enum Row {
+    Tuple(Tuple),
+    Placed(PlacedTuple),
+}
+
 /// Which column has what, by its place.
 #[derive(Debug, Default)]
 struct Columns {
-    path: usize,
+    /// Without one, the index says which image has a position.
+    path: Option<usize>,
+    layer: Option<usize>,
     name: Option<usize>,
     ext: Option<usize>,
     part: PartColumns,
@@ -70,8 +89,8 @@ enum PartColumns {
     Region(usize),
     /// x, y, height, width.
     Pixels([usize; 4]),
-    /// Right ascension, declination, and the sides in arc minutes.
-    Around([usize; 4]),
+    /// Right ascension, declination, and the sides in arc minutes, if the table has them.
+    Around([usize; 2], Option<[usize; 2]>),
 }
 
 impl Columns {
@@ -79,36 +98,43 @@ impl Columns {
     fn of(heading: &StringRecord) -> Result<Option<Self>, Failure> {
         let at =
             |names: &[&str]| heading.iter().position(|cell| names.iter().any(|name| cell.eq_ignore_ascii_case(name)));
-        let Some(path) = at(&["path", "file"]) else { return Ok(None) };
+        let path = at(&["path", "file"]);
+        let position = at(&["ra"]).zip(at(&["dec"]));
+        if path.is_none() && position.is_none() {
+            return Ok(None);
+        }
         let all = |names: [&[&str]; 4]| {
             let found: Vec<_> = names.iter().filter_map(|names| at(names)).collect();
             <[usize; 4]>::try_from(found).ok()
         };
-        let around = || match at(&["size"]) {
-            Some(size) => Some([at(&["ra"])?, at(&["dec"])?, size, size]),
-            None => all([&["ra"], &["dec"], &["width"], &["height"]]),
-        };
-        let part = if let Some(section) = at(&["section"]) {
+        let sides =
+            at(&["size"]).map(|size| [size, size]).or(at(&["width"]).zip(at(&["height"])).map(<[usize; 2]>::from));
+        let around = || position.map(|(ra, dec)| PartColumns::Around([ra, dec], sides));
+        let part = if path.is_none() {
+            around().unwrap_or_default()
+        } else if let Some(section) = at(&["section"]) {
             PartColumns::Section(section)
         } else if let Some(region) = at(&["region"]) {
             PartColumns::Region(region)
         } else if let Some(columns) = all([&["x"], &["y"], &["height"], &["width"]]) {
             PartColumns::Pixels(columns)
         } else if let Some(columns) = around() {
-            PartColumns::Around(columns)
+            columns
         } else {
-            let message = "the heading says no part of an image: it needs x,y,height,width, or ra,dec,size, or section, or region";
+            let message =
+                "the heading says no part of an image: it needs x,y,height,width, or ra,dec, or section, or region";
             return Err(Failure::usage(message));
         };
-        Ok(Some(Self { path, name: at(&["name"]), ext: at(&["ext"]), part }))
+        let layer = at(&["layer", "filter"]);
+        Ok(Some(Self { path, layer, name: at(&["name"]), ext: at(&["ext"]), part }))
     }
 
     /// The paper's tuple: path, x, y, height, width.
     fn of_the_paper() -> Self {
-        Self { path: 0, name: None, ext: None, part: PartColumns::Pixels([1, 2, 3, 4]) }
+        Self { path: Some(0), part: PartColumns::Pixels([1, 2, 3, 4]), ..Self::default() }
     }
 
-    fn tuple(&self, number: u64, record: &StringRecord) -> Result<Tuple, String> {
+    fn row(&self, number: u64, record: &StringRecord) -> Result<Row, String> {
         let cell = |at: usize| record.get(at).ok_or_else(|| format!("the row has no column {}", at + 1));
         let real = |at: usize| {
             let text = cell(at)?;
@@ -118,11 +144,30 @@ impl Columns {
             let text = cell(at)?;
             text.parse::<u64>().ok().filter(|number| *number > 0).ok_or_else(|| format!("`{text}` are no pixels"))
         };
-        let path = protocol::SectorPath::parse(cell(self.path)?).map_err(|error| error.to_string())?;
-        let ext = self.ext.and_then(|at| record.get(at)).filter(|text| !text.is_empty());
-        let extension: Option<Extension> =
-            ext.map(|text| text.parse().map_err(|error: fits::ImageError| error.to_string())).transpose()?;
+        let filled = |at: Option<usize>| at.and_then(|at| record.get(at)).filter(|text| !text.is_empty());
         let wrong = |error: fits::ImageError| error.to_string();
+        let around = |[ra, dec]: [usize; 2], sides: Option<[usize; 2]>| {
+            let position: SkyPosition = format!("{},{}", cell(ra)?, cell(dec)?).parse().map_err(wrong)?;
+            let size = |at: usize| {
+                real(at).and_then(|size| if size > 0.0 { Ok(size) } else { Err(format!("`{size}` is no size")) })
+            };
+            let size_arcmin = match sides {
+                Some([width, height]) => (size(width)?, size(height)?),
+                None => (SIZE_ARCMIN, SIZE_ARCMIN),
+            };
+            Ok::<_, String>((position, size_arcmin))
+        };
+        let name = filled(self.name).map_or_else(|| format!("{number:06}.fits"), file_name);
+        let Some(path) = self.path else {
+            let PartColumns::Around(position, sides) = self.part else { return Err(NO_PART.into()) };
+            let (position, size_arcmin) = around(position, sides)?;
+            let layer = filled(self.layer).map(Into::into);
+            return Ok(Row::Placed(PlacedTuple { number, position, size_arcmin, layer, name }));
+        };
+        let path = protocol::SectorPath::parse(cell(path)?).map_err(|error| error.to_string())?;
+        let extension: Option<Extension> = filled(self.ext)
+            .map(|text| text.parse().map_err(|error: fits::ImageError| error.to_string()))
+            .transpose()?;
         let selection = match &self.part {
             PartColumns::Section(at) => {
                 let mut section: Section = cell(*at)?.parse().map_err(wrong)?;
@@ -133,16 +178,13 @@ impl Columns {
             PartColumns::Pixels([x, y, height, width]) => {
                 Selection::Pixels { extension, centre: (real(*x)?, real(*y)?), size: (whole(*width)?, whole(*height)?) }
             }
-            PartColumns::Around([ra, dec, width, height]) => Selection::Around {
-                extension,
-                position: SkyPosition::new(real(*ra)?, real(*dec)?).map_err(wrong)?,
-                size_arcmin: (real(*width)?, real(*height)?),
-            },
-            PartColumns::None => return Err("the table says no part of an image".into()),
+            PartColumns::Around(position, sides) => {
+                let (position, size_arcmin) = around(*position, *sides)?;
+                Selection::Around { extension, position, size_arcmin }
+            }
+            PartColumns::None => return Err(NO_PART.into()),
         };
-        let name = self.name.and_then(|at| record.get(at)).filter(|name| !name.is_empty());
-        let name = name.map_or_else(|| format!("{number:06}.fits"), file_name);
-        Ok(Tuple { number, path: path.to_string(), selection, name })
+        Ok(Row::Tuple(Tuple { number, path: path.to_string(), selection, name }))
     }
 }
 
@@ -160,6 +202,9 @@ fn bad_row(number: u64, why: &str) -> ManifestRow {
     ManifestRow::refused(&tuple, "usage", why)
 }
 
+/// The sides of a cutout of which no size is said, in arc minutes.
+pub(crate) const SIZE_ARCMIN: f64 = 1.0;
+const NO_PART: &str = "the table says no part of an image";
 /// Most rows: they are held in memory, some hundred bytes each.
 const TUPLES_MAX: u64 = 2_000_000;
 /// Longest name of a file without its ending.
@@ -171,7 +216,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> (Vec<String>, Vec<u64>) {
-        let TupleFile { tuples, refused } = TupleFile::read(text.as_bytes()).unwrap();
+        let TupleFile { tuples, refused, .. } = TupleFile::read(text.as_bytes()).unwrap();
         let texts =
             tuples.iter().map(|Tuple { number, path, selection, name }| format!("{number} {path} {selection} {name}"));
         (texts.collect(), refused.iter().map(|outcome| outcome.tuple).collect())
@@ -192,6 +237,25 @@ mod tests {
         let (tuples, refused) = read("path,region\n/a,CIRCLE 1 2 3\n/a,BOX 1\nno path,CIRCLE 1 2 3\n");
         assert_eq!((tuples.len(), refused), (1, vec![2, 3]));
         assert!(TupleFile::read(&b"path,what\n/a,1\n"[..]).is_err() && TupleFile::read(&b""[..]).is_err());
+    }
+
+    #[test]
+    fn a_table_of_positions_names_no_images() {
+        let text = "name,RA,Dec,filter\nm51,13:29:52.7,+47:11:43,r\n,202.5,47.2,\n,361,0,\n,1,91,\n";
+        let TupleFile { tuples, placed, refused } = TupleFile::read(text.as_bytes()).unwrap();
+        assert!(tuples.is_empty());
+        let texts: Vec<_> = placed
+            .iter()
+            .map(|placed| {
+                format!("{} {:.4} {:?} {}", placed.number, placed.position.ra_degrees, placed.layer, placed.name)
+            })
+            .collect();
+        let first = "1 202.4696 Some(\"r\") m51.fits";
+        assert_eq!((texts[0].as_str(), texts[1].as_str()), (first, "2 202.5000 None 000002.fits"));
+        assert_eq!(placed[0].size_arcmin, (1.0, 1.0));
+        assert_eq!(refused.last().map(|row| row.tuple), Some(4));
+        let sized = TupleFile::read(&b"ra,dec,width,height\n1,2,3,4\n1,2,0,4\n"[..]).unwrap();
+        assert_eq!((sized.placed[0].size_arcmin, sized.refused.len()), ((3.0, 4.0), 1));
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod uploads;
 
 use axum::Router;
 
+pub use page::PageFile;
 pub use rooms::{Door, DoorCaller};
 pub(crate) use shared::{Web, WebSettings};
 

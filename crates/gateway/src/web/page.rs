@@ -1,6 +1,8 @@
 //! The page: files that were embedded when this crate was built (`build.rs`). Without Node at that time there are none,
 //! and a sentence says so. It never reads a file while it serves.
 
+use std::borrow::Cow;
+
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 
@@ -19,23 +21,7 @@ pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Respo
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
         return if FILES.is_empty() && path == "/" { without_page() } else { not_found(path) };
     };
-    let packed = file.packed.filter(|_| takes_gzip(&headers));
-    let etag = format!("\"{}{}\"", file.digest, if packed.is_some() { "-gzip" } else { "" });
-    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == etag.as_bytes());
-    let mut response = match packed {
-        _ if is_known => StatusCode::NOT_MODIFIED.into_response(),
-        Some(bytes) => ([(header::CONTENT_ENCODING, "gzip")], bytes).into_response(),
-        None => file.bytes.into_response(),
-    };
-    let headers = response.headers_mut();
-    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind(name)));
-    // Asked for again each time, and sent only if it has changed.
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    if let Ok(etag) = HeaderValue::from_str(&etag) {
-        headers.insert(header::ETAG, etag);
-    }
-    response
+    file.answer(&headers)
 }
 
 /// Whether the browser reads gzip. One that forbids it (`q=0`) is none that we know, and is obeyed.
@@ -72,13 +58,46 @@ fn kind(name: &str) -> &'static str {
     }
 }
 
-/// A file of the page.
-struct PageFile {
+/// A file of a page, as browsers get it.
+pub struct PageFile {
     name: &'static str,
     bytes: &'static [u8],
     /// The same, compressed, unless that is no shorter.
     packed: Option<&'static [u8]>,
-    digest: &'static str,
+    digest: Cow<'static, str>,
+}
+
+impl PageFile {
+    /// A file of another room's page. Its name says what kind of file it is.
+    pub fn of_room(name: &'static str, bytes: &'static [u8]) -> Self {
+        Self { name, bytes, packed: None, digest: Cow::Owned(blake3::hash(bytes).to_hex().to_string()) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The answer to a browser that asks for it, perhaps with what it has of it already.
+    pub fn answer(&self, headers: &HeaderMap) -> Response {
+        let packed = self.packed.filter(|_| takes_gzip(headers));
+        let etag = format!("\"{}{}\"", self.digest, if packed.is_some() { "-gzip" } else { "" });
+        let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == etag.as_bytes());
+        let mut response = match packed {
+            _ if is_known => StatusCode::NOT_MODIFIED.into_response(),
+            Some(bytes) => ([(header::CONTENT_ENCODING, "gzip")], bytes).into_response(),
+            None => self.bytes.into_response(),
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind(self.name)));
+        // Asked for again each time, and sent only if it has changed.
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        if let Ok(etag) = HeaderValue::from_str(&etag) {
+            headers.insert(header::ETAG, etag);
+        }
+        response
+    }
 }
 
 include!(concat!(env!("OUT_DIR"), "/page_files.rs"));

@@ -11,6 +11,7 @@ use client::{ClientError, Reason, Refusal};
 use fits::ImageError;
 use gateway::DoorCaller;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use vo::{
     DaliParameters, Fault,
     vosi::{self, Capability},
@@ -36,6 +37,7 @@ impl Asked {
         let mut parameters = DaliParameters::parse(head.uri.query().unwrap_or_default());
         if head.method == Method::POST {
             let is_form = content_type(&head.headers).is_none_or(|kind| kind.starts_with(FORM));
+            let _room = large_form(&head.headers)?;
             let bytes = to_bytes(body, FORM_BYTES_MAX).await;
             let bytes = bytes.map_err(|_| Fault::TooLarge(format!("a form has at most {FORM_BYTES_MAX} bytes")))?;
             if !is_form && !bytes.is_empty() {
@@ -46,6 +48,16 @@ impl Asked {
         let url = url_of(portal, &head.headers);
         Ok(Self { method: head.method, parameters, caller, url })
     }
+}
+
+/// Room in memory for a form that is larger than usual, until it is read and dropped.
+fn large_form(headers: &HeaderMap) -> Result<Option<SemaphorePermit<'static>>, Fault> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if length.is_some_and(|length| length <= FORM_BYTES_USUAL) {
+        return Ok(None);
+    }
+    let permit = LARGE_FORMS.try_acquire();
+    permit.map(Some).map_err(|_| Fault::Unavailable("too many large lists come at once: send it again".into()))
 }
 
 fn content_type(headers: &HeaderMap) -> Option<&str> {
@@ -157,5 +169,9 @@ pub(super) fn of_image(path: &str, error: &ImageError) -> Fault {
 
 const SERVICES: [&str; 3] = ["soda", "sia2", "datalink"];
 const FORM: &str = "application/x-www-form-urlencoded";
+/// A list of some 300,000 rows.
+const FORM_BYTES_MAX: usize = 32 << 20;
 /// A thousand circles have some tens of kilobytes.
-const FORM_BYTES_MAX: usize = 4 << 20;
+const FORM_BYTES_USUAL: usize = 256 << 10;
+/// Larger forms that are read at once.
+static LARGE_FORMS: Semaphore = Semaphore::const_new(8);

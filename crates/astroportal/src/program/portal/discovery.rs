@@ -19,8 +19,9 @@ use vo::{
 use super::{
     Portal,
     answers::{self, Asked, typed},
-    obscore_table,
+    index_cache, obscore_table,
 };
+use crate::nearest_images::lies_in;
 
 /// `/sia2/query`.
 pub(super) async fn query(State(portal): State<Arc<Portal>>, request: Request) -> Response {
@@ -53,14 +54,8 @@ async fn answer(portal: &Portal, request: Request) -> Result<Table, Fault> {
 }
 
 /// The images of the index that are wanted, as the caller sees it.
-pub(super) async fn find(
-    portal: &Portal,
-    cloud: &client::Client,
-    wanted: &Wanted,
-) -> Result<(Vec<ImageRow>, QueryStatus), Fault> {
-    let Some(index) = &portal.index else {
-        return Err(Fault::Unavailable("the portal was started without an index (--index)".into()));
-    };
+async fn find(portal: &Portal, cloud: &client::Client, wanted: &Wanted) -> Result<(Vec<ImageRow>, QueryStatus), Fault> {
+    let index = index_cache::required(portal.index.as_deref())?;
     let folder = index.open(cloud).await?;
     let mut rows = Vec::new();
     for entry in folder.slices_near(wanted.near().as_deref()) {
@@ -81,9 +76,9 @@ type NumberOf = fn(&ImageRow) -> Option<f64>;
 type TextOf = fn(&ImageRow) -> Option<&str>;
 
 /// What is wanted of a row: of each parameter, one of its values.
-#[derive(Debug, Default)]
-pub(super) struct Wanted {
-    pub(super) places: Vec<SkyRegion>,
+#[derive(Debug)]
+struct Wanted {
+    places: Vec<SkyRegion>,
     bands: Vec<Interval>,
     ranges: Vec<(Vec<Interval>, NumberOf)>,
     times: Vec<Interval>,
@@ -92,7 +87,7 @@ pub(super) struct Wanted {
     formats: Vec<String>,
     /// Of things that no row of ours has, something was asked for.
     is_impossible: bool,
-    pub(super) rows_max: usize,
+    rows_max: usize,
 }
 
 impl Wanted {
@@ -129,18 +124,13 @@ impl Wanted {
         })
     }
 
-    /// All that come near a place.
-    pub(super) fn at(place: SkyRegion) -> Self {
-        Self { places: vec![place], rows_max: ROWS_MAX, ..Self::default() }
-    }
-
     /// The declinations around which it is looked for, each with a radius; `None` for all of the sky.
     fn near(&self) -> Option<Vec<(f64, f64)>> {
         let near = |place: &SkyRegion| (place.centre().dec_degrees, place.reach_degrees());
         (!self.places.is_empty()).then(|| self.places.iter().map(near).collect())
     }
 
-    pub(super) fn has(&self, row: &ImageRow) -> bool {
+    fn has(&self, row: &ImageRow) -> bool {
         let among = |wanted: &[Interval], range: Option<(f64, f64)>| {
             wanted.is_empty()
                 || range.is_some_and(|(low, high)| wanted.iter().any(|interval| interval.overlaps(low, high)))
@@ -160,16 +150,6 @@ impl Wanted {
             && self.ranges.iter().all(|(wanted, value)| among(wanted, value(row).map(|value| (value, value))))
             && (self.places.is_empty() || self.places.iter().any(|place| lies_in(row, place)))
     }
-}
-
-/// Whether an image has a part of a region.
-fn lies_in(row: &ImageRow, place: &SkyRegion) -> bool {
-    let (Some(centre), Some(diameter)) = (row.centre(), row.s_fov) else { return false };
-    if centre.separation_degrees(place.centre()) > diameter / 2.0 + place.reach_degrees() {
-        return false;
-    }
-    let outline = row.s_region.as_deref().and_then(|text| text.replace(" ICRS", "").parse::<SkyRegion>().ok());
-    outline.is_none_or(|outline| outline.overlaps(place))
 }
 
 fn is_votable(format: &str) -> bool {

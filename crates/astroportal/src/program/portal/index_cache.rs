@@ -6,11 +6,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use astroportal::obscore::ImageRow;
+use astroportal::{
+    obscore::ImageRow,
+    tuples::{ManifestRow, Tuple},
+};
 use client::{Client, EntryKind, SectorPath};
 use vo::Fault;
 
-use crate::index_folder::IndexFolder;
+use crate::{batches::by_image, index_folder::IndexFolder, nearest_images::NearestImages};
 
 /// The rows of one slice.
 pub(super) type Slice = Arc<Vec<ImageRow>>;
@@ -58,6 +61,20 @@ impl IndexCache {
         Ok(rows)
     }
 
+    /// The image of each position, with its tuples, and the rows of those that have none.
+    pub(super) async fn find_images(
+        &self,
+        cloud: &Client,
+        mut nearest: NearestImages,
+    ) -> Result<(Vec<Vec<Tuple>>, Vec<ManifestRow>), Fault> {
+        let folder = self.open(cloud).await?;
+        for entry in folder.slices_near(Some(&nearest.near())) {
+            nearest.look_through(self.slice(cloud, entry).await?.iter());
+        }
+        let (tuples, without) = nearest.finish();
+        Ok((by_image(tuples).collect(), without))
+    }
+
     fn known(&self, digest: &str) -> Option<Slice> {
         let mut slices = self.lock();
         slices.uses += 1;
@@ -83,6 +100,11 @@ impl IndexCache {
     fn lock(&self) -> std::sync::MutexGuard<'_, Slices> {
         self.slices.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The index, where the portal has one.
+pub(super) fn required(index: Option<&IndexCache>) -> Result<&IndexCache, Fault> {
+    index.ok_or_else(|| Fault::Unavailable("the portal was started without an index (--index)".into()))
 }
 
 /// Rows that are kept: about a kilobyte each.

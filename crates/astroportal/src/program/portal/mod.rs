@@ -1,23 +1,28 @@
 //! `sector portal`: cutouts for hundreds at once, over HTTP and in the words of the Virtual Observatory (AstroPortal report,
-//! 4; path *portal*). It is the web door with further rooms: SODA for cutouts, SIA for discovery, DataLink between them,
-//! and a short address for people. It never acts with other
-//! rights than those of who sends a request.
+//! 4; path *portal*). It is the web door with further rooms: SODA for cutouts, SIA for discovery, DataLink between
+//! them. People have a page and a short address. It never acts with other rights than those of who sends a request.
 
 mod answers;
+mod coverage;
 mod cut_order;
 mod cutter;
 mod datalink;
 mod discovery;
 mod index_cache;
 mod job_folder;
+mod list_preview;
 mod obscore_table;
+mod page;
 mod short_address;
 mod soda;
 mod tuple_job;
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{Router, routing::any};
+use axum::{
+    Router,
+    routing::{any, get, post},
+};
 use client::{Client, SectorPath};
 use daemon::{
     settings::{Checked, GatewaySettings},
@@ -39,7 +44,8 @@ pub(crate) struct Portal {
     /// Where it listens, for clients that do not say how they have reached it.
     address: String,
     started: Timestamp,
-    index: Option<IndexCache>,
+    index: Option<Arc<IndexCache>>,
+    coverage: coverage::Coverage,
     cutter: Arc<Cutter>,
     jobs: Jobs<Cutting>,
 }
@@ -54,12 +60,20 @@ pub(crate) async fn run(cloud: &Client, arguments: &Arguments, global: &Global) 
     let cutter = Arc::new(Cutter::new());
     let folder = JobFolder::open(cloud.clone(), SectorPath::parse(&arguments.folder)?).await?;
     let kept = folder.load().await?;
-    let index = arguments.index.as_deref().map(SectorPath::parse).transpose()?.map(IndexCache::new);
-    let jobs = Jobs::new(Cutting::new(Arc::clone(&cutter), folder), LIMITS, kept);
+    let index =
+        arguments.index.as_deref().map(SectorPath::parse).transpose()?.map(|folder| Arc::new(IndexCache::new(folder)));
+    let jobs = Jobs::new(Cutting::new(Arc::clone(&cutter), folder, index.clone()), LIMITS, kept);
     let url = server.url();
     let address = url.split_once("://").map_or(url.as_str(), |(_, address)| address).to_owned();
-    let portal =
-        Arc::new(Portal { door: server.door(), address, started: Timestamp::now(), index, cutter, jobs: jobs.clone() });
+    let portal = Arc::new(Portal {
+        door: server.door(),
+        address,
+        started: Timestamp::now(),
+        index,
+        coverage: coverage::Coverage::default(),
+        cutter,
+        jobs: jobs.clone(),
+    });
     let tasks = TaskGroup::new();
     let stopping = tasks.token();
     tasks.spawn("portal", async move { server.run(rooms(portal), stopping).await });
@@ -83,7 +97,7 @@ fn announce(url: &str, global: &Global) -> Result<(), Failure> {
     if global.json {
         return terminal::show::json(&serde_json::json!({ "url": url }));
     }
-    terminal::show::line(format!("portal at {url}: {url}/soda, {url}/sia2, {url}/datalink, {url}/cutout"));
+    terminal::show::line(format!("portal at {url}/portal/, for programs {url}/soda, /sia2, /datalink, /cutout"));
     Ok(())
 }
 
@@ -111,6 +125,12 @@ fn rooms(portal: Arc<Portal>) -> Router {
         .route("/sia2/query", any(discovery::query))
         .route("/datalink/links", any(datalink::links))
         .route("/cutout", any(short_address::cutout))
+        .route("/portal", get(page::to_folder))
+        .route("/portal/", get(page::index))
+        .route("/portal/coverage", get(coverage::coverage))
+        .route("/portal/list", post(list_preview::list))
+        .route("/portal/part", get(list_preview::part))
+        .route("/portal/{file}", get(page::file))
         .route("/{service}/capabilities", any(answers::capabilities))
         .route("/{service}/availability", any(answers::availability))
         .with_state(portal)

@@ -3,23 +3,23 @@
 
 use std::sync::Arc;
 
-use astroportal::obscore::ImageRow;
+use astroportal::tuples::Tuple;
 use axum::{
     extract::{Request, State},
     response::Response,
 };
-use fits::{
-    Extension, Selection,
-    sky::{SkyPosition, SkyRegion},
-};
+use fits::sky::SkyPosition;
 use vo::{DaliParameters, Fault};
 
 use super::{
     Portal,
     answers::{self, Asked},
     cut_order::{CutFormat, CutOrder},
-    discovery::{self, Wanted},
-    soda,
+    index_cache, soda,
+};
+use crate::{
+    nearest_images::{NearestImages, PlacedTuple},
+    tuple_file::SIZE_ARCMIN,
 };
 
 /// `/cutout`.
@@ -36,21 +36,18 @@ async fn answer(portal: &Portal, request: Request) -> Result<Response, Fault> {
     let size = asked.parameters.one("size")?.map_or(Ok(SIZE_ARCMIN), arc_minutes)?;
     let layer = asked.parameters.one("layer")?;
     let format = asked.parameters.one("format")?.map(CutFormat::parse).transpose()?.unwrap_or_default();
-    let wanted = Wanted::at(SkyRegion::Circle(position, 0.0));
-    let (found, _) = discovery::find(portal, &asked.caller.client, &wanted).await?;
-    let is_of_layer =
-        |row: &&ImageRow| layer.is_none_or(|layer| row.filter.as_deref() == Some(layer) || row.obs_collection == layer);
-    let distance = |row: &ImageRow| row.centre().map_or(f64::INFINITY, |centre| centre.separation_degrees(position));
-    let best = found.iter().filter(is_of_layer).min_by(|one, other| {
-        distance(one).total_cmp(&distance(other)).then_with(|| one.obs_publisher_did.cmp(&other.obs_publisher_did))
-    });
-    let best = best.ok_or_else(|| Fault::NotFound(format!("no image in the index has {position}")))?;
-    let selection = Selection::Around {
-        extension: usize::try_from(best.hdu).ok().map(Extension::Number),
+    let placed = PlacedTuple {
+        number: 1,
         position,
         size_arcmin: (size, size),
+        layer: layer.map(Into::into),
+        name: String::new(),
     };
-    let path = best.path.clone();
+    let index = index_cache::required(portal.index.as_deref())?;
+    let (images, without) = index.find_images(&asked.caller.client, NearestImages::new(vec![placed])).await?;
+    let Some(Tuple { path, selection, .. }) = images.into_iter().flatten().next() else {
+        return Err(Fault::NotFound(without.into_iter().map(|row| row.message).collect()));
+    };
     let order = CutOrder { path, selection, band: None, time: None, polarisations: Vec::new(), format };
     let cut = portal.cutter.cut(&asked.caller.client, order).await?;
     let cut = cut.ok_or_else(|| Fault::NotFound(format!("no image in the index has {position}")))?;
@@ -77,9 +74,6 @@ fn arc_minutes(text: &str) -> Result<f64, Fault> {
     };
     if minutes.is_finite() && minutes > 0.0 { Ok(minutes) } else { Err(wrong()) }
 }
-
-/// The side of a cutout of which no size is said.
-const SIZE_ARCMIN: f64 = 1.0;
 
 #[cfg(test)]
 mod tests {

@@ -20,6 +20,7 @@ use super::{
     answers::{self, Asked, typed},
     cut_order::CutOrder,
     cutter::{Cut, Cutter},
+    index_cache::{self, IndexCache},
     job_folder::JobFolder,
     tuple_job,
 };
@@ -80,11 +81,20 @@ pub(super) async fn jobs(State(portal): State<Arc<Portal>>, request: Request) ->
 pub(super) struct Cutting {
     pub(super) cutter: Arc<Cutter>,
     pub(super) folder: JobFolder,
+    index: Option<Arc<IndexCache>>,
 }
 
 impl Cutting {
-    pub(super) fn new(cutter: Arc<Cutter>, folder: JobFolder) -> Self {
-        Self { cutter, folder }
+    pub(super) fn new(cutter: Arc<Cutter>, folder: JobFolder, index: Option<Arc<IndexCache>>) -> Self {
+        Self { cutter, folder, index }
+    }
+
+    /// The index.
+    ///
+    /// # Errors
+    /// Where the portal has none.
+    pub(super) fn index(&self) -> Result<&IndexCache, Fault> {
+        index_cache::required(self.index.as_deref())
     }
 }
 
@@ -93,7 +103,8 @@ impl Service for Cutting {
 
     fn check(&self, parameters: &DaliParameters) -> Result<(), Fault> {
         if let Some(table) = parameters.one(TUPLES)? {
-            return tuple_job::read(table).map(drop);
+            let table = tuple_job::read(table)?;
+            return if table.placed.is_empty() { Ok(()) } else { self.index().map(drop) };
         }
         // A job may get its parameters later, one by one.
         match parameters.all("ID").next() {
@@ -138,5 +149,5 @@ impl Service for Cutting {
 
 const JOBS: &str = "/soda/async";
 /// The parameter with a table of tuples, as `sector images cutouts` takes it.
-const TUPLES: &str = "TUPLES";
+pub(super) const TUPLES: &str = "TUPLES";
 const TEXT: &str = "text/plain";

@@ -17,8 +17,8 @@ use vo::{
 use super::{answers::of_client, cutter::Cutter, soda::Cutting};
 use crate::{
     archive::{append, end_archive},
+    batches::{Batch, batches},
     cloud_source::CloudSource,
-    cutouts::batches,
     tuple_file::TupleFile,
 };
 
@@ -38,16 +38,23 @@ pub(super) async fn run(
     table: TupleFile,
     results: &ResultSink<Cutting>,
 ) -> Result<(), Fault> {
-    let mut refused = table.refused;
-    let mut all = batches(table.tuples);
+    let (mut all, mut refused) = batches(table);
     if all.is_empty() {
-        all.push(Vec::new());
+        all.push(Batch::Images(Vec::new()));
     }
-    for (number, images) in all.into_iter().enumerate() {
-        let rows = std::mem::take(&mut refused);
+    for (number, batch) in all.into_iter().enumerate() {
+        let mut rows = std::mem::take(&mut refused);
         if number < done {
             continue;
         }
+        let images = match batch {
+            Batch::Images(images) => images,
+            Batch::Placed(nearest) => {
+                let (images, without) = cutting.index()?.find_images(caller, nearest).await?;
+                rows.extend(without);
+                images
+            }
+        };
         let id = format!("cutouts-{:03}.tar", number + 1);
         let file = cutting.folder.create_result(job, &id).await?;
         let bytes = write_archive(&cutting.cutter, caller, images, rows, file).await?;
