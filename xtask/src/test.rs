@@ -23,7 +23,7 @@ const STEPS: &[Step] = &[
     ("unit", unit),
     ("docs", docs),
     ("release", build_release),
-    ("sim", || simulate::run_built(&["--seeds", SEEDS])),
+    ("sim", simulation),
     ("cluster", cluster),
     ("web", web::run),
     ("python", python::run),
@@ -117,9 +117,16 @@ fn install() -> Result<(), String> {
     shell::run(command)
 }
 
-/// Unit and documentation tests of every crate but those that need the binary.
+/// Unit and documentation tests of every crate but those that need the binary, and the simulation.
 fn unit() -> Result<(), String> {
-    shell::cargo(&["test", "--workspace", "--locked", "--exclude", "sector-tests"])
+    shell::cargo(&["test", "--workspace", "--locked", "--exclude", "sector-tests", "--exclude", "sector-sim"])
+}
+
+/// The simulation: its own tests, which plant faults for it to find, and many seeds. Unoptimised, they take three times as
+/// long as all other tests.
+fn simulation() -> Result<(), String> {
+    shell::cargo(&[&["test", "--release", "--locked", "--lib"][..], &RELEASED].concat())?;
+    simulate::run_built(&["--seeds", SEEDS])
 }
 
 /// The documentation, warnings denied. Heads of files may link to private items, since they are read with the code.
@@ -130,11 +137,9 @@ fn docs() -> Result<(), String> {
     shell::run(command)
 }
 
-/// Builds `sector`, the programs that its commands find beside it, and the simulation. In one go: by itself, each would
-/// be built with fewer features of its dependencies, and so twice.
+/// Builds `sector`, the programs that its commands find beside it, and the simulation.
 pub(crate) fn build_release() -> Result<(), String> {
-    let packages = ["sector", "sector-oct", "sector-astroportal", "sector-sim"].map(|package| ["--package", package]);
-    shell::cargo(&[&["build", "--release", "--locked"][..], &packages.concat()].concat())?;
+    shell::cargo(&[&["build", "--release", "--locked"][..], &RELEASED].concat())?;
     let bytes = fs::metadata(binary()).map_err(|error| format!("{}: {error}", binary().display()))?.len();
     println!("  sector has {:.1} MB", bytes as f64 / 1e6);
     if bytes > BINARY_BYTES_MAX {
@@ -186,6 +191,9 @@ fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// What is built for a release. The same each time: by itself, each would be built with fewer features of its dependencies.
+const RELEASED: [&str; 8] =
+    ["--package", "sector", "--package", "sector-oct", "--package", "sector-astroportal", "--package", "sector-sim"];
 /// Most bytes of the binary that a user installs. The web door and `sector top` have brought 10 MB.
 const BINARY_BYTES_MAX: u64 = 52_000_000;
 /// The directory server of Debian's package.
