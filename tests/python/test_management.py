@@ -15,7 +15,9 @@ def test_rights_are_given_added_to_and_taken_back(cloud: sector.Cloud, folder: s
         with pytest.raises(FileNotFoundError, match=f"there is no {unknown.replace(':', ' `')}`"):
             cloud.set_acl(folder, {unknown: "rw"})
     cloud.set_acl(folder, {"user:alice": "rw"}, unknown=True)
-    cloud.set_acl(folder, {**cloud.acl(folder).rights, "everyone": "r"})
+    cloud.add_acl(folder, {"everyone": "r"})
+    with pytest.raises(FileNotFoundError, match="there is no user `nobody`"):
+        cloud.add_acl(folder, {"user:nobody": "r"})
     below = cloud.acl(f"{folder}/a")
     assert (below.rights, below.is_own, below.source) == ({"user:alice": "rw", "everyone": "r"}, False, folder)
     assert cloud.set_acl(folder, None) == before

@@ -128,6 +128,12 @@ impl ClientError {
         }
     }
 
+    /// Whether a disk of this machine, or one's quota on it, has no room left.
+    pub(crate) fn is_full_disk_here(&self) -> bool {
+        matches!(self, Self::File { source, .. } | Self::Stream { source, .. }
+            if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    }
+
     /// The kind of failure: the exit code of a command.
     pub fn status(&self) -> Status {
         self.reason().status()

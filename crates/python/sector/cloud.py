@@ -385,12 +385,19 @@ class Cloud:
     def set_acl(self, path: CloudPath, rights: Mapping[str, str] | None, *, unknown: bool = False) -> Acl:
         """Gives a file or folder an access list of its own, in place of that before; with `None` it has that of its folders.
 
-        `cloud.set_acl(path, {**cloud.acl(path).rights, "user:alice": "rw"})` adds to it. Raises `PermissionError`,
-        `ValueError` for what is no list, and for administrators `FileNotFoundError` for a user or group that the cloud does
-        not know: with `unknown` it is taken, as for one of a directory that has not been here yet.
+        `add_acl` adds to what holds. Raises `PermissionError`, `ValueError` for what is no list, and for administrators
+        `FileNotFoundError` for a user or group that the cloud does not know: with `unknown` it is taken, as for one of a
+        directory that has not been here yet.
         """
         text = None if rights is None else list_of(dict(rights))
-        return Acl.of(_native.set_acl(self._session, _path(path), text, unknown))
+        return Acl.of(_native.set_acl(self._session, _path(path), text, unknown, False))
+
+    def add_acl(self, path: CloudPath, rights: Mapping[str, str], *, unknown: bool = False) -> Acl:
+        """Grants rights besides those that hold for a file or folder: `cloud.add_acl("/sdss", {"user:bob": "r"})`.
+
+        Nobody loses one, also where others add at the same time. Raises as `set_acl` does.
+        """
+        return Acl.of(_native.set_acl(self._session, _path(path), list_of(dict(rights)), unknown, True))
 
     def policy(self, path: CloudPath) -> Policies:
         """What is wanted of a file or a folder: copies, sites, a lifetime, a quota."""

@@ -109,8 +109,8 @@ pub(crate) fn acl<'py>(py: Python<'py>, session: &Session, path: &str) -> PyResu
     session.call(py, false, async move |cloud: Client| Ok(acl_row(cloud.acl(&path).await?)))
 }
 
-/// Sets an entry's own list; without one, that of the folders above holds again. Names that are new in it must be known,
-/// unless `unknown` is set.
+/// Sets an entry's own list; without one, that of the folders above holds again. With `adds` the list is granted besides
+/// what holds. Names that are new in it must be known, unless `unknown` is set.
 #[pyfunction]
 pub(crate) fn set_acl<'py>(
     py: Python<'py>,
@@ -118,6 +118,7 @@ pub(crate) fn set_acl<'py>(
     path: &str,
     acl: Option<&str>,
     unknown: bool,
+    adds: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let path = parse(path)?;
     let acl = acl.map(|text| text.parse::<Acl>().map_err(|why| PyValueError::new_err(why.to_string()))).transpose()?;
@@ -129,7 +130,7 @@ pub(crate) fn set_acl<'py>(
                     let named: Vec<_> = before.entries().iter().map(|entry| entry.principal.clone()).collect();
                     refuse_unknown(cloud.unknown_principal(&acl.without(&named)).await?)?;
                 }
-                cloud.set_acl(&path, acl).await?
+                if adds { cloud.add_to_acl(&path, acl).await? } else { cloud.set_acl(&path, acl).await? }
             }
             None => cloud.clear_acl(&path).await?,
         };

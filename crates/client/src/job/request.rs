@@ -136,8 +136,20 @@ fn words(line: &str) -> Result<Vec<String>, ClientError> {
         let message = format!("`{PROGRAM}` names no program: write {PROGRAM}'PROGRAM ARGUMENTS'");
         return Err(ClientError::Usage(message));
     }
+    // Quoted, it is a word as any other.
+    let is_for_a_shell = |word: &&str| SHELL_WORDS.contains(word) && words.iter().any(|other| other == word);
+    if let Some(word) = line.split_whitespace().find(is_for_a_shell) {
+        let message = format!(
+            "`{PROGRAM}` starts a program without a shell, which would be given `{word}` as an argument: write \
+             {PROGRAM}sh -c '…' around what a shell shall read"
+        );
+        return Err(ClientError::Usage(message));
+    }
     Ok(words)
 }
+
+/// What means something to a shell alone.
+const SHELL_WORDS: [&str; 8] = ["|", "||", "&&", ";", "<", ">", ">>", "2>"];
 
 /// The prefix of a program and its arguments.
 const PROGRAM: &str = "cmd:";
@@ -171,7 +183,10 @@ mod tests {
             panic!("no program")
         };
         assert_eq!(words, ["awk", "{ print $1 }", "a b", "$HOME", "*"]);
-        for wrong in ["cmd:", "cmd:awk '{"] {
+        for right in ["cmd:grep '>'", "cmd:awk '$1 > 5 { print }'", "cmd:sh -c 'sort | uniq -c'"] {
+            assert!(named_function(right).is_ok(), "{right}");
+        }
+        for wrong in ["cmd:", "cmd:awk '{", "cmd:wc -l > out", "cmd:sort | uniq -c"] {
             assert!(matches!(named_function(wrong), Err(ClientError::Usage(_))), "{wrong}");
         }
     }

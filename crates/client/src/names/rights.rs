@@ -5,7 +5,9 @@ use protocol::{
     Acl, Principal, SectorPath, UserName,
     message::{
         access::AclStatus,
-        request::{ClearAclRequest, GetAclRequest, GiveToRequest, RemoveFromAclRequest, SetAclRequest},
+        request::{
+            AddToAclRequest, ClearAclRequest, GetAclRequest, GiveToRequest, RemoveFromAclRequest, SetAclRequest,
+        },
     },
 };
 
@@ -27,6 +29,14 @@ impl Client {
     /// `Refused` for everyone else.
     pub async fn set_acl(&self, path: &SectorPath, acl: Acl) -> Result<AclStatus, ClientError> {
         self.ask(SetAclRequest { path: path.clone(), acl }).await
+    }
+
+    /// Grants these rights besides those that hold for an entry, which is given a list of its own. Nobody loses a right.
+    ///
+    /// # Errors
+    /// As [`set_acl`](Self::set_acl), and `Invalid` if the list becomes too long.
+    pub async fn add_to_acl(&self, path: &SectorPath, acl: Acl) -> Result<AclStatus, ClientError> {
+        self.ask(AddToAclRequest { path: path.clone(), acl }).await
     }
 
     /// Removes some principals from an entry's own access list. If that empties the list, only the owner and

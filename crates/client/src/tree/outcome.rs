@@ -16,6 +16,8 @@ pub struct TreeOutcome {
     pub failures: Vec<FailedFile>,
     /// Bytes that an earlier attempt had brought, and that were not sent again.
     pub kept_bytes: u64,
+    /// Files that were not tried, since a disk of this machine became full before their turn.
+    pub not_begun: usize,
 }
 
 impl TreeOutcome {

@@ -28,7 +28,8 @@ pub(super) struct TransferEnd {
     pub(super) is_skipped: bool,
 }
 
-/// Carries out all transfers, as many at once as `files_max` says at each moment.
+/// Carries out all transfers, as many at once as `files_max` says at each moment. Once a disk of this machine is full, no
+/// further one begins: each would fail.
 pub(super) async fn run_all<F>(
     transfers: impl Iterator<Item = FileTransfer<F>> + Send,
     files_max: impl Fn() -> usize + Send + Sync,
@@ -42,7 +43,11 @@ where
         while !set.window.has_room(transfer.bytes, files_max()) {
             set.wait_for_one().await;
         }
-        set.start(number, transfer);
+        if set.is_disk_full {
+            set.not_begun += 1;
+        } else {
+            set.start(number, transfer);
+        }
     }
     while !set.running.is_empty() {
         set.wait_for_one().await;
@@ -60,6 +65,8 @@ struct TransferSet<'a> {
     /// By their numbers in the plan.
     done: BTreeMap<usize, TransferredFile>,
     failures: Vec<FailedFile>,
+    is_disk_full: bool,
+    not_begun: usize,
 }
 
 /// A file under way.
@@ -79,6 +86,8 @@ impl<'a> TransferSet<'a> {
             files: BTreeMap::new(),
             done: BTreeMap::new(),
             failures: Vec::new(),
+            is_disk_full: false,
+            not_begun: 0,
         }
     }
 
@@ -112,6 +121,7 @@ impl<'a> TransferSet<'a> {
                 self.done.insert(number, file);
             }
             Err(error) => {
+                self.is_disk_full |= error.is_full_disk_here();
                 let failed = FailedFile { from, to, error };
                 (self.observer)(TreeEvent::Failed(&failed));
                 self.failures.push(failed);
@@ -120,7 +130,12 @@ impl<'a> TransferSet<'a> {
     }
 
     fn into_outcome(self) -> TreeOutcome {
-        TreeOutcome { files: self.done.into_values().collect(), failures: self.failures, kept_bytes: 0 }
+        TreeOutcome {
+            files: self.done.into_values().collect(),
+            failures: self.failures,
+            kept_bytes: 0,
+            not_begun: self.not_begun,
+        }
     }
 }
 
@@ -134,6 +149,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::{
+        path::Path,
         sync::{
             Arc, Mutex,
             atomic::{AtomicUsize, Ordering},
@@ -230,5 +246,24 @@ mod tests {
         let statuses: Vec<_> = outcome.failures.iter().map(|failed| failed.error.status()).collect();
         assert!(statuses.contains(&Status::Corrupt) && statuses.contains(&Status::Failed), "{statuses:?}");
         assert!(outcome.into_result().is_err());
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_here_fails_for_those_under_way_and_the_others_do_not_begin() {
+        let tried = Arc::new(AtomicUsize::new(0));
+        let transfers = (0..1_000).map(|number| {
+            let tried = Arc::clone(&tried);
+            transfer(number, 1, async move {
+                tried.fetch_add(1, Ordering::Relaxed);
+                match number {
+                    0..20 => Ok(end()),
+                    _ => Err(ClientError::file("write", Path::new("/to"))(io::ErrorKind::StorageFull.into())),
+                }
+            })
+        });
+        let outcome = run_all(transfers, || 8, &unobserved()).await;
+        let (failed, tried) = (outcome.failures.len(), tried.load(Ordering::Relaxed));
+        assert!(outcome.files.len() == 20 && (1..=8).contains(&failed), "{failed}");
+        assert_eq!((tried, outcome.not_begun), (20 + failed, 1_000 - tried));
     }
 }

@@ -8,7 +8,7 @@ mod inherited_rights;
 mod visibility;
 
 use protocol::{
-    FileId, Reason, Refusal, Rights, SectorPath, SliceId, UserName,
+    Acl, FileId, Reason, Refusal, Rights, SectorPath, SliceId, UserName,
     message::{
         access::{AclReply, AclStatus},
         client_master::ClientReply,
@@ -111,6 +111,14 @@ impl Catalog {
             from: from.and_then(|from| self.names.path(from)),
             mine: self.rights_on(by, id),
         }))
+    }
+
+    /// The list that holds for an entry, which grants these rights too.
+    ///
+    /// # Errors
+    /// A sentence where that are too many entries.
+    pub(crate) fn acl_with(&self, id: FileId, more: &Acl) -> Result<Acl, String> {
+        self.effective_acl(id).0.with(more)
     }
 
     /// Whether a user may know that this entry exists: anyone who may read it, or list its folder.

@@ -9,9 +9,10 @@ use protocol::{
         access::{AclReply, AclRequest, AclStatus},
         client_master::{Admitted, JobRecord, ListPage, Usage},
         request::{
-            AdmitJobRequest, CancelJobRequest, ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest,
-            JobRequest, ListRequest, LocateRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest,
-            ReportJobRequest, RestoreRequest, SetAclRequest, SetQuotaRequest, StatRequest, TrashRequest, UsageRequest,
+            AddToAclRequest, AdmitJobRequest, CancelJobRequest, ClearAclRequest, GetAclRequest, GiveToRequest,
+            JobInputsRequest, JobRequest, ListRequest, LocateRequest, RemoveFromAclRequest, RemoveRequest,
+            RenameRequest, ReportJobRequest, RestoreRequest, SetAclRequest, SetQuotaRequest, StatRequest, TrashRequest,
+            UsageRequest,
         },
     },
 };
@@ -114,6 +115,14 @@ fn an_entry_takes_the_rights_of_the_nearest_that_says_any() {
     let clear = |at: &str| ClientRequest::Acl(AclRequest::Clear(ClearAclRequest(path(at))));
     assert!(matches!(bench.ask("ann", clear("/d/e")), ClientReply::Acl(_)));
     assert!(bench.may_read("bob", "/d/e/f") && !bench.may_read("eve", "/d/e/f"));
+    let add = |to: &str, rights: &str| {
+        ClientRequest::Acl(AclRequest::Add(AddToAclRequest { path: path(to), acl: rights.parse().unwrap() }))
+    };
+    // What holds is what is added to: here that of the folder above, which goes on to hold there.
+    assert!(matches!(bench.ask("ann", add("/d/e", "user:eve:r")), ClientReply::Acl(_)));
+    assert!(["bob", "eve", "carl@astro"].iter().all(|who| bench.may_read(who, "/d/e/f")));
+    assert!(matches!(bench.ask("ann", clear("/d/e")), ClientReply::Acl(_)));
+    assert_eq!(bench.status_of("bob", add("/d/e", "user:bob:rwxa")), Status::Refused);
     let take =
         AclRequest::Remove(RemoveFromAclRequest { path: path("/d"), principals: vec!["user:bob".parse().unwrap()] });
     assert!(matches!(bench.ask("ann", ClientRequest::Acl(take.clone())), ClientReply::Acl(_)));

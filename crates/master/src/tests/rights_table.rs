@@ -15,12 +15,12 @@ use protocol::{
         history::HistoryRequest,
         marks::{MarkChange, MarkSubject},
         request::{
-            AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, ChangeMarkRequest, ClearAclRequest,
-            CommitRequest, ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest,
-            EmptyTrashRequest, EventsFrom, EventsRequest, FindJobsRequest, FinishRebuildRequest, ForgetNodeRequest,
-            GetAclRequest, GetHistoryRequest, GetLogsRequest, GiveToRequest, HealthRequest, ImportRequest,
-            JobInputsRequest, JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest, ListRequest,
-            LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MarksRequest,
+            AbandonRequest, AddToAclRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, ChangeMarkRequest,
+            ClearAclRequest, CommitRequest, ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest,
+            DismissRequest, EmptyTrashRequest, EventsFrom, EventsRequest, FindJobsRequest, FinishRebuildRequest,
+            ForgetNodeRequest, GetAclRequest, GetHistoryRequest, GetLogsRequest, GiveToRequest, HealthRequest,
+            ImportRequest, JobInputsRequest, JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest,
+            ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MarksRequest,
             MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
             RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest,
             ReportJobRequest, RequestId, RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
@@ -40,6 +40,7 @@ fn about(at: &str) -> Vec<(ClientRequest, &'static str)> {
     let list = ClientRequest::List(ListRequest { folder: at.clone(), recursive: true, after: None, with_nodes: false });
     let acl = AclRequest::Set(SetAclRequest { path: at.clone(), acl: "everyone:r".parse().unwrap() });
     let remove = AclRequest::Remove(RemoveFromAclRequest { path: at.clone(), principals: Vec::new() });
+    let add = AclRequest::Add(AddToAclRequest { path: at.clone(), acl: "everyone:r".parse().unwrap() });
     let give = AclRequest::GiveTo(GiveToRequest { path: at.clone(), owner: UserName::new("bob").unwrap() });
     vec![
         (ClientRequest::Create(create(at.as_str())), "w"),
@@ -58,6 +59,7 @@ fn about(at: &str) -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Restore(RestoreRequest { path: path("/gone"), to: Some(at.clone()) }), "w"),
         (ClientRequest::AdmitJob(AdmitJobRequest { title: "t".into(), output: Some(at.clone()) }), "w"),
         (ClientRequest::Acl(AclRequest::Get(GetAclRequest(at.clone()))), "r"),
+        (ClientRequest::Acl(add), "a"),
         (ClientRequest::Acl(acl), "a"),
         (ClientRequest::Acl(remove), "a"),
         (ClientRequest::Acl(AclRequest::Clear(ClearAclRequest(at))), "a"),

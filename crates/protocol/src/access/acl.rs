@@ -92,6 +92,21 @@ impl Acl {
         said.fold(Rights::default(), |rights, entry| rights.and(entry.rights))
     }
 
+    /// A list that also grants what these entries do. Nobody loses a right.
+    ///
+    /// # Errors
+    /// A sentence where that are too many entries, as in [`new`](Self::new).
+    pub fn with(&self, more: &Self) -> Result<Self, String> {
+        let mut entries = self.0.clone();
+        for added in &more.0 {
+            match entries.iter_mut().find(|entry| entry.principal == added.principal) {
+                Some(entry) => entry.rights = entry.rights.and(added.rights),
+                None => entries.push(added.clone()),
+            }
+        }
+        Self::new(entries)
+    }
+
     /// The same list without the entries for these principals.
     #[must_use]
     pub fn without(&self, whom: &[Principal]) -> Self {
@@ -299,6 +314,18 @@ mod tests {
     fn user(name: &str, groups: &[&str]) -> UserRights {
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
         UserRights { user: UserName::new(name).unwrap(), groups, admin: false }
+    }
+
+    #[test]
+    fn rights_are_added_and_nobody_loses_one() {
+        let acl = |text: &str| text.parse::<Acl>().unwrap();
+        let joined = |old: &str, new: &str| acl(old).with(&acl(new)).unwrap();
+        assert_eq!(joined("everyone:rx", "user:bob:rw"), acl("everyone:rx,user:bob:rw"));
+        assert_eq!(joined("everyone:rx,user:bob:r", "user:bob:w"), acl("everyone:rx,user:bob:rw"));
+        assert_eq!(
+            joined("user:ann:rw,user:bob:rw", "user:bob:r,group:astro:rx"),
+            acl("user:ann:rw,user:bob:rw,group:astro:rx")
+        );
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub use self::{
         SetMemberRequest, SetPasswordRequest, TokensRequest, UsersRequest, WhoAmIRequest,
     },
     acl_requests::{
-        AclRequest, ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest, RemoveFromAclRequest,
-        SetAclRequest,
+        AclRequest, AddToAclRequest, ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest,
+        RemoveFromAclRequest, SetAclRequest,
     },
     admission_requests::{
         AddTicketRequest, AdmissionVerb, AllowRequest, ApproveRequest, MachinesRequest, RejectRequest, StrikeRequest,

@@ -1,6 +1,6 @@
 //! `acl`: who may do what. It never decides about rights: the cloud does.
 
-use client::{Acl, AclStatus, Client, SectorPath, views::AclView};
+use client::{AclStatus, Client, SectorPath, views::AclView};
 use terminal::{failure::Failure, show};
 
 use super::known_names::{check_list, check_user};
@@ -20,9 +20,7 @@ pub(crate) async fn run(cloud: &Client, command: AclCommand, global: &Global) ->
             if !unknown {
                 check_list(cloud, &acl).await?;
             }
-            let path = SectorPath::parse(&path)?;
-            let joined = joined(&cloud.acl(&path).await?.effective, &acl).map_err(Failure::usage)?;
-            cloud.set_acl(&path, joined).await?
+            cloud.add_to_acl(&SectorPath::parse(&path)?, acl).await?
         }
         AclCommand::Remove { path, whom } => cloud.remove_from_acl(&SectorPath::parse(&path)?, whom).await?,
         AclCommand::Clear { path } => cloud.clear_acl(&SectorPath::parse(&path)?).await?,
@@ -35,18 +33,6 @@ pub(crate) async fn run(cloud: &Client, command: AclCommand, global: &Global) ->
     };
     // Changes print nothing, as in other commands; a program may want to see what is in effect now.
     if global.json { print(&status, global) } else { Ok(()) }
-}
-
-/// A list that also grants what these entries do. Nobody loses a right.
-fn joined(acl: &Acl, new: &Acl) -> Result<Acl, String> {
-    let mut entries = acl.entries().to_vec();
-    for more in new.entries() {
-        match entries.iter_mut().find(|entry| entry.principal == more.principal) {
-            Some(entry) => entry.rights = entry.rights.and(more.rights),
-            None => entries.push(more.clone()),
-        }
-    }
-    Acl::new(entries)
 }
 
 fn print(status: &AclStatus, global: &Global) -> Result<(), Failure> {
@@ -67,23 +53,4 @@ fn print(status: &AclStatus, global: &Global) -> Result<(), Failure> {
         show::line(format!("{name:14} {value}"));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-
-    #[test]
-    fn rights_are_added_and_nobody_loses_one() {
-        let acl = |text: &str| text.parse::<Acl>().unwrap();
-        let joined = |old: &str, new: &str| joined(&acl(old), &acl(new)).unwrap();
-        assert_eq!(joined("everyone:rx", "user:bob:rw"), acl("everyone:rx,user:bob:rw"));
-        assert_eq!(joined("everyone:rx,user:bob:r", "user:bob:w"), acl("everyone:rx,user:bob:rw"));
-        assert_eq!(
-            joined("user:ann:rw,user:bob:rw", "user:bob:r,group:astro:rx"),
-            acl("user:ann:rw,user:bob:rw,group:astro:rx")
-        );
-    }
 }

@@ -89,6 +89,7 @@ impl ShownTransfer {
             kept_bytes: outcome.kept_bytes,
             seconds: self.begun.elapsed().as_secs_f64(),
             failed: failures.iter().map(Failure::view).collect(),
+            not_begun: outcome.not_begun,
             left_out: left_out.iter().map(|item| item.display().to_string()).collect(),
         };
         if let Some(message) = further(failures.len(), self.named_max, "failed") {
@@ -160,6 +161,8 @@ struct TransferView {
     kept_bytes: u64,
     seconds: f64,
     failed: Vec<FailureView>,
+    /// Files that were not tried, since the disk here is full.
+    not_begun: usize,
     left_out: Vec<String>,
 }
 
@@ -167,7 +170,12 @@ impl TransferView {
     /// `passed_bytes` are those that passed now.
     fn message(&self, passed_bytes: u64) -> String {
         let mut text = format!("{}, {}", show::count(self.files, "file"), size(self.bytes));
-        let counts = [(self.skipped, "skipped"), (self.deleted.unwrap_or(0), "deleted"), (self.failed.len(), "failed")];
+        let counts = [
+            (self.skipped, "skipped"),
+            (self.deleted.unwrap_or(0), "deleted"),
+            (self.failed.len(), "failed"),
+            (self.not_begun, "not begun: the disk here is full"),
+        ];
         for (count, what) in counts {
             if count > 0 {
                 text += &format!(", {count} {what}");

@@ -1,4 +1,4 @@
-//! Requests about rights: `acl get`, `set`, `remove`, `clear` and `owner`. It never checks whether the user may make
+//! Requests about rights: `acl get`, `set`, `add`, `remove`, `clear` and `owner`. It never checks whether the user may make
 //! them: that was done before.
 
 use protocol::{
@@ -8,7 +8,8 @@ use protocol::{
         client_master::ClientReply,
         master_security::UserRights,
         request::{
-            ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest, RemoveFromAclRequest, SetAclRequest,
+            AddToAclRequest, ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest, RemoveFromAclRequest,
+            SetAclRequest,
         },
     },
 };
@@ -32,6 +33,12 @@ impl Master {
                 Ok(Some(self.catalog.acl_reply(by, id)))
             }
             AclRequest::Set(SetAclRequest { path, acl }) => self.change_acl(now, caller, by, &path, Some(acl)),
+            AclRequest::Add(AddToAclRequest { path, acl }) => {
+                let id = self.catalog.names().get(&path)?;
+                let joined = self.catalog.acl_with(id, &acl);
+                let joined = joined.map_err(|message| Refusal::new(Reason::Invalid, message))?;
+                self.change_acl(now, caller, by, &path, Some(joined))
+            }
             AclRequest::Clear(ClearAclRequest(path)) => self.change_acl(now, caller, by, &path, None),
             AclRequest::Remove(RemoveFromAclRequest { path, principals: whom }) => {
                 let id = self.catalog.names().get(&path)?;

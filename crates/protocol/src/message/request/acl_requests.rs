@@ -23,6 +23,7 @@ request_family! {
         Clear(ClearAclRequest),
         GiveTo(GiveToRequest),
         Inputs(JobInputsRequest),
+        Add(AddToAclRequest),
     }
 }
 
@@ -57,6 +58,28 @@ impl TypedRequest for SetAclRequest {
         Properties::new("set rights", Need::rights_of(&self.path)).repeatable().noted(
             AuditKind::Grant,
             "set rights",
+            &self.path,
+        )
+    }
+}
+
+/// Grant these rights besides those that hold for an entry. One without a list of its own begins with the list that
+/// holds for it. Others that add at the same time lose nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddToAclRequest {
+    /// The entry.
+    pub path: SectorPath,
+    /// What is granted.
+    pub acl: Acl,
+}
+
+impl TypedRequest for AddToAclRequest {
+    answered_by!(AclStatus, ClientReply::Acl(AclReply::Status(status)) => status);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("add rights", Need::rights_of(&self.path)).repeatable().noted(
+            AuditKind::Grant,
+            "add rights",
             &self.path,
         )
     }

@@ -6,7 +6,8 @@ use crate::{
     message::{
         access::{AclReply, AclRequest, AclStatus},
         request::{
-            ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest, RemoveFromAclRequest, SetAclRequest,
+            AddToAclRequest, ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest, RemoveFromAclRequest,
+            SetAclRequest,
         },
     },
 };
@@ -25,6 +26,7 @@ fn the_words_about_rights_have_their_bytes() {
         "give-to": AclRequest::GiveTo(_) => AclRequest::GiveTo(GiveToRequest { path: path(), owner: user() }),
         "inputs": AclRequest::Inputs(_) =>
             AclRequest::Inputs(JobInputsRequest { job: JobId(6), node: node(), slices: vec![slice()] }),
+        "add": AclRequest::Add(_) => AclRequest::Add(AddToAclRequest { path: path(), acl: acl() }),
     });
     let status = AclStatus {
         path: path(),
