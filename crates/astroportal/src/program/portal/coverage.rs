@@ -14,7 +14,7 @@ use axum::{
 use client::EntryKind;
 use fits::sky::{SkyPosition, SkyRegion};
 use serde::Serialize;
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, task::spawn_blocking};
 use vo::Fault;
 
 use super::{
@@ -76,7 +76,12 @@ async fn answer(portal: &Portal, request: Request) -> Result<CoverageView, Fault
         let digest = content.digest.to_string();
         let counts = match counted.get(&digest) {
             Some(known) => Arc::clone(known),
-            None => Arc::new(count(&index.slice(cloud, entry).await?)),
+            None => {
+                let rows = index.slice(cloud, entry).await?;
+                // Some hundred thousand rows take seconds, in which others are to be answered.
+                let counting = spawn_blocking(move || count(&rows)).await;
+                Arc::new(counting.map_err(|error| Fault::Failed(format!("the counting thread ended: {error}")))?)
+            }
         };
         counted.insert(digest.clone(), Arc::clone(&counts));
         digests.insert(digest);
