@@ -35,12 +35,13 @@ use sphere::records::{
     record_index::IndexHeader,
 };
 use store::{SIDECAR_VERSION, Sidecar};
+use vo::votable::TextTable;
 
 /// A fuzz target.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 15] = [
+pub const TARGETS: [(&str, Target); 16] = [
     ("acl", acl),
     ("child_words", child_words),
     ("enrolment", enrolment),
@@ -56,6 +57,7 @@ pub const TARGETS: [(&str, Target); 15] = [
     ("ticket", ticket),
     ("sidecar", sidecar),
     ("record_files", record_files),
+    ("votable", votable),
 ];
 
 /// A text as a list of rights: an accepted list has no entry twice and none without a right, and reads back as
@@ -96,6 +98,13 @@ pub fn sky_words(bytes: &[u8]) {
     if let Ok(position) = text.parse::<SkyPosition>() {
         assert!((0.0..=360.0).contains(&position.ra_degrees) && (-90.0..=90.0).contains(&position.dec_degrees));
     }
+}
+
+/// Bytes as a VOTable: no accepted row has more values than there are columns, and what is held is in proportion.
+pub fn votable(bytes: &[u8]) {
+    let Ok(table) = TextTable::read(bytes) else { return };
+    assert!(table.rows.iter().all(|row| row.len() <= table.columns.len()));
+    assert!(table.rows.iter().map(Vec::len).sum::<usize>() <= bytes.len());
 }
 
 /// Bytes as the head of an index, and as the footer of a Parquet file: accepted row groups lie in order before it.

@@ -68,8 +68,8 @@ fn every_target_is_known_to_the_fuzzer_and_begins_with_the_vectors() {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    [messages(), words(), datagrams(), paths(), acls(), frames(), sidecars(), kept_rows(), images(), selections()]
-        .concat()
+    let of_the_cloud = [messages(), words(), datagrams(), paths(), acls(), frames(), sidecars(), kept_rows()];
+    [of_the_cloud.concat(), images(), selections(), votables()].concat()
 }
 
 /// A few changes of the kinds that parsers stumble over.
@@ -115,6 +115,15 @@ fn selections() -> Vec<Vec<u8>> {
     let texts =
         ["[SCI,1][1:5,*]", "CIRCLE 10 -20 0.1", "[2] POLYGON 1 2 3 4 5 6", "RANGE -Inf 20 0 90", "AROUND 1 2 3 4"];
     texts.into_iter().chain(["PIXELS 1.5 2 3 4", "13:30:00,-00:15:00"]).map(Vec::from).collect()
+}
+
+/// The same three columns as elements, and as bytes with a mask: a row of `M51`, 202.5, and nothing.
+fn votables() -> Vec<Vec<u8>> {
+    let head = "<VOTABLE><RESOURCE><TABLE><FIELD name='name' datatype='char' arraysize='*'/><FIELD name='ra' \
+                datatype='double'/><FIELD name='n' datatype='int'><VALUES null='-9'/></FIELD><DATA>";
+    let elements = "<TABLEDATA><TR><TD>M&#32;51</TD><TD>202.5</TD><TD>-9</TD></TR><TR/></TABLEDATA>";
+    let bytes = "<BINARY2><STREAM encoding='base64'>IAAAAANNNTFAaVAAAAAAAP////c=</STREAM></BINARY2>";
+    [elements, bytes].map(|data| format!("{head}{data}</DATA></TABLE></RESOURCE></VOTABLE>").into_bytes()).into()
 }
 
 fn acls() -> Vec<Vec<u8>> {

@@ -16,6 +16,7 @@ import pytest
 from astropy.coordinates import SkyCoord
 from astropy.io import fits
 from astropy.nddata import Cutout2D
+from astropy.table import Table
 from astropy.wcs import WCS
 
 import sector
@@ -247,6 +248,38 @@ def test_cutouts_come_as_arrays_while_the_job_goes_on(cloud: sector.LocalCloud, 
             assert np.array_equal(opened[0].data, cutout.array) and opened[0].data.dtype.kind == cutout.array.dtype.kind
         assert cutout.header["NAXIS1"] == 20
     assert {(row.row, row.status) for row in missing} == {(8, "not-found"), (9, "no-overlap")}
+
+
+def test_tables_are_of_every_format_that_astronomers_have(
+    cloud: sector.LocalCloud, folder: str, tmp_path: Path
+) -> None:
+    """As pandas and astropy write them, unchanged: texts, integers, reals and missing values."""
+    pixels = np.arange(3000, dtype="i2").reshape(50, 60)
+    fits.PrimaryHDU(pixels).writeto(tmp_path / "t.fits")
+    cloud.put(tmp_path / "t.fits", f"{folder}/t.fits")
+    columns = {
+        "name": ["a", "b", ""],
+        "path": [f"{folder}/t.fits"] * 3,
+        "x": np.array([30.5, 20.0, 10.0]),
+        "y": np.array([25.5, 10.0, 12.0], dtype="f4"),
+        "height": np.array([4, 5, 6], dtype="i2"),
+        "width": np.array([6, 7, 8], dtype="i8"),
+    }
+    table = Table(columns)
+    table.write(tmp_path / "t.csv")
+    for kind in ("tabledata", "binary", "binary2"):
+        table.write(tmp_path / f"{kind}.vot", format="votable", tabledata_format=kind)
+    for kind in ("snappy", "zstd", None):
+        table.to_pandas().to_parquet(tmp_path / f"{kind}.parquet", compression=kind)
+    cut = {}
+    for file in sorted(tmp_path.glob("*")):
+        if file.suffix != ".fits":
+            found = sector.images.cutouts(file, cloud, by="client")
+            cut[file.name] = {cutout.name: cutout.array.tolist() for cutout in found}
+    assert len(cut) == 7 and sorted(cut["t.csv"]) == ["000003.fits", "a.fits", "b.fits"]
+    assert cut["t.csv"]["a.fits"] == pixels[23:27, 27:33].tolist()
+    for name, found in cut.items():
+        assert found == cut["t.csv"], name
 
 
 def test_the_papers_tuples_and_who_stops_in_the_middle(cloud: sector.LocalCloud, folder: str, tmp_path: Path) -> None:

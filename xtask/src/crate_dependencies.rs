@@ -52,7 +52,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("python", &["client", "gmp"]),
     ("sim", &["protocol", "sphere", "net", "store", "master", "node", "functions", "udf"]),
     ("tests", &["protocol", "client", "functions", "testbed"]),
-    ("fuzz", &["protocol", "sphere", "net", "store", "master", "node", "spe", "fits"]),
+    ("fuzz", &["protocol", "sphere", "net", "store", "master", "node", "spe", "fits", "vo"]),
     ("bench", &["measure", "protocol", "sphere"]),
     ("xtask", &[]),
     ("udf-rust", &["udf"]),

@@ -39,10 +39,10 @@ function ListForm({ begun }) {
   const begin = run(async () => { begun(await beginJob({ TUPLES: text })); change(''); tell('The job has begun.'); });
   return html`<${Section} title="Cut a list">
     <form class="list-form" onSubmit=${begin}>
-      <label for="list">A table with a heading: <code>ra,dec</code>, perhaps with <code>size</code> in arc minutes, <code>filter</code> and <code>name</code>; or of images, with <code>path</code> and a part: <code>x,y,height,width</code>, <code>section</code> or <code>region</code>.</label>
+      <label for="list">A table with a heading, as CSV or VOTable: <code>ra,dec</code>, perhaps with <code>size</code> in arc minutes, <code>filter</code> and <code>name</code>; or of images, with <code>path</code> and a part: <code>x,y,height,width</code>, <code>section</code> or <code>region</code>.</label>
       <textarea id="list" value=${text} onInput=${(event) => change(event.currentTarget.value)} spellcheck=${false} placeholder=${EXAMPLE}></textarea>
       <div class="tools">
-        <button type="button" onClick=${() => file.current.click()}>Choose a file</button><input ref=${file} class="unseen" type="file" accept=".csv,.txt,text/csv" onChange=${load} tabindex="-1" aria-label="A list as a file" />
+        <button type="button" onClick=${() => file.current.click()}>Choose a file</button><input ref=${file} class="unseen" type="file" accept=".csv,.txt,.vot,.xml,text/csv" onChange=${load} tabindex="-1" aria-label="A list as a file" />
         <button type="button" onClick=${check} disabled=${isBusy || !text.trim()}>Check and preview</button>
         <button class="strong" disabled=${isBusy || !text.trim()}>Cut it</button>
       </div>

@@ -77,11 +77,11 @@ def cutouts(
 ) -> Iterator[Cutout]:
     """The cutouts of a table, as they are made, in an order of their own.
 
-    `table` is the path of a CSV file, or rows: mappings with the columns `path` and `x, y, height, width`, or
-    `ra, dec, size` (degrees, arc minutes), or `section`, or `region`; `name` names a cutout. With the folder of an
-    `index`, rows may have no `path`: each position is cut from the image that has it nearest to its middle, of the
-    `filter` if there is that column. Rows that have no cutout are added to `missing` at the end. `by="client"` cuts
-    here instead of beside the images.
+    `table` is the path of a CSV, VOTable or Parquet file, or rows: mappings with the columns `path` and
+    `x, y, height, width`, or `ra, dec, size` (degrees, arc minutes), or `section`, or `region`; `name` names a cutout.
+    With the folder of an `index`, rows may have no `path`: each position is cut from the image that has it nearest to
+    its middle, of the `filter` if there is that column. Rows that have no cutout are added to `missing` at the end.
+    `by="client"` cuts here instead of beside the images.
 
     Raises `FileNotFoundError` where the program is missing, `OSError` with what it said where it fails.
     """

@@ -138,7 +138,7 @@ pub(crate) enum Format {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Cutouts {
-    /// The table, a file of this machine; `-` for standard input
+    /// The table, a file of this machine: CSV, VOTable or Parquet; `-` for standard input
     #[arg(value_name = "TABLE")]
     pub(crate) table: PathBuf,
     /// The archive to write: tar, with manifest.csv at its end; `-` for standard output, as it is made

@@ -21,6 +21,7 @@ mod made_images;
 mod nearest_images;
 mod node_cutter;
 mod portal;
+mod table_rows;
 mod tuple_file;
 
 use std::process::ExitCode;

@@ -1,14 +1,14 @@
-//! A table of tuples as people give it: CSV with a heading, or the paper's five columns without one. A row that makes no
+//! A table of tuples as people give it: with a heading, or the paper's five columns without one. A row that makes no
 //! sense is an outcome of its own, and never the end of the others.
 
-use std::{collections::BTreeSet, io::Read};
+use std::collections::BTreeSet;
 
 use astroportal::tuples::{ManifestRow, Tuple};
-use csv::{ReaderBuilder, StringRecord, Trim};
+use csv::StringRecord;
 use fits::{Extension, Section, Selection, sky::SkyPosition};
 use terminal::Failure;
 
-use crate::nearest_images::PlacedTuple;
+use crate::{nearest_images::PlacedTuple, table_rows::table_rows};
 
 /// The tuples of a table, and those that make no sense.
 #[derive(Debug, Default)]
@@ -20,14 +20,13 @@ pub(crate) struct TupleFile {
 }
 
 impl TupleFile {
-    /// Reads CSV.
-    pub(crate) fn read(bytes: impl Read) -> Result<Self, Failure> {
-        let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).trim(Trim::All).from_reader(bytes);
-        let mut records = reader.records().peekable();
+    /// Reads CSV, VOTable or Parquet.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Failure> {
+        let mut records = table_rows(bytes)?.peekable();
         let first = match records.peek() {
             None => return Err(Failure::usage("the table is empty")),
             Some(Ok(first)) => first.clone(),
-            Some(Err(error)) => return Err(Failure::usage(format!("the table is no CSV: {error}"))),
+            Some(Err(why)) => return Err(Failure::usage(format!("the table is no CSV: {why}"))),
         };
         let columns = match Columns::of(&first)? {
             Some(columns) => {
@@ -42,7 +41,7 @@ impl TupleFile {
             if number > TUPLES_MAX {
                 return Err(Failure::usage(format!("the table has more than {TUPLES_MAX} rows: split it")));
             }
-            match record.map_err(|error| error.to_string()).and_then(|record| columns.row(number, &record)) {
+            match record.and_then(|record| columns.row(number, &record)) {
                 Ok(mut row) => {
                     let name = match &mut row {
                         Row::Tuple(tuple) => &mut tuple.name,
