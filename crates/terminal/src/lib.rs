@@ -6,10 +6,9 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod background;
-mod cloud_path;
-mod count;
 mod exit_code;
 pub mod failure;
+mod http_agent;
 mod job_progress;
 mod meter;
 mod options;
@@ -19,12 +18,13 @@ pub mod reference;
 mod safe_text;
 pub mod session;
 pub mod show;
+mod values;
 
-pub use cloud_path::cloud_path;
-pub use count::{count_of, count_within};
 pub use failure::{Failure, Failures};
+pub use http_agent::http_agent;
 pub use job_progress::drive;
 pub use options::Global;
 pub use process::Process;
 pub use program::{Interruption, LevelFilter, interrupted, run};
 pub use safe_text::sanitize;
+pub use values::{cloud_path, count_of, count_within};

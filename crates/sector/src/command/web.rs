@@ -1,17 +1,13 @@
 //! `web`: a link that logs a person in at the web page. The gateway makes it for the holder of the profile's token,
 //! which never appears in the link.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use client::{Client, Profile};
 use protocol::Reason;
 use serde::Deserialize;
 use serde_json::json;
-use terminal::{failure::Failure, show};
-use ureq::{
-    Agent,
-    tls::{Certificate, RootCerts, TlsConfig, TlsProvider},
-};
+use terminal::{failure::Failure, http_agent, show};
 
 use crate::{
     arguments::{Global, Web},
@@ -71,22 +67,7 @@ fn new_code(page: &str, profile: &Profile) -> Result<String, Failure> {
     let token: String = profile.token.iter().map(|byte| format!("{byte:02x}")).collect();
     let given = data_encoding::BASE64.encode(format!("{}:{token}", profile.user).as_bytes());
     let failed = |error: ureq::Error| Failure::new(Reason::Unavailable, format!("cannot ask `{page}`: {error}"));
-    let trusted = rustls_native_certs::load_native_certs().certs;
-    let trusted = trusted.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-    let tls = TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .root_certs(RootCerts::Specific(Arc::new(trusted)))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build();
-    let config = Agent::config_builder()
-        .tls_config(tls)
-        .proxy(None)
-        .max_redirects(0)
-        .http_status_as_error(false)
-        .timeout_global(Some(ANSWER_MAX))
-        .build();
-    let agent: Agent = config.into();
-    let mut answer = agent
+    let mut answer = http_agent(ANSWER_MAX)
         .post(format!("{page}/api/v1/login/links"))
         .header("authorization", format!("Basic {given}"))
         .send_empty()
