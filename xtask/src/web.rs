@@ -3,9 +3,9 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Lines, Write},
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
 };
 
 use crate::{
@@ -50,6 +50,8 @@ fn in_browser() -> Result<(), String> {
 /// A portal of the images, until it is dropped.
 struct Portal {
     process: Child,
+    /// Open, since a program whose output nobody takes may end.
+    _output: Lines<BufReader<ChildStdout>>,
     url: String,
 }
 
@@ -58,9 +60,12 @@ impl Portal {
         let arguments = ["portal", "--listen", "127.0.0.1:0", "--index", "/sky-index", "--public", "--json"];
         let failed = |error: std::io::Error| error.to_string();
         let mut process = sector(&arguments).stdout(Stdio::piped()).spawn().map_err(failed)?;
-        let lines = BufReader::new(process.stdout.take().ok_or("no pipe")?).lines();
-        let url = lines.map_while(Result::ok).find_map(|line| Some(line.split_once("\"url\": \"")?.1.replace('"', "")));
-        let portal = Self { process, url: url.unwrap_or_default() };
+        let mut output = BufReader::new(process.stdout.take().ok_or("no pipe")?).lines();
+        let url = output
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| Some(line.split_once("\"url\": \"")?.1.replace('"', "")));
+        let portal = Self { process, _output: output, url: url.unwrap_or_default() };
         if portal.url.is_empty() { Err("the portal did not start".into()) } else { Ok(portal) }
     }
 }

@@ -7,7 +7,7 @@ mod stretch;
 pub use limits::{Limits, zscale};
 pub use stretch::Stretch;
 
-use image::{ExtendedColorType, ImageEncoder, codecs::jpeg::JpegEncoder};
+use jpeg_encoder::{ColorType, Encoder, EncodingError};
 
 use crate::ImageError;
 
@@ -49,7 +49,7 @@ pub fn picture(
     let pixels: Vec<u8> = rows.flat_map(|row| row.iter().map(grey)).collect();
     let written = match format {
         PictureFormat::Png => png(&pixels, width as u32, height as u32).map_err(|error| error.to_string()),
-        PictureFormat::Jpeg => jpeg(&pixels, width as u32, height as u32).map_err(|error| error.to_string()),
+        PictureFormat::Jpeg => jpeg(&pixels, width as u16, height as u16).map_err(|error| error.to_string()),
     };
     written.map_err(|error| ImageError::damaged("the picture", error))
 }
@@ -65,10 +65,9 @@ fn png(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::EncodingE
     Ok(picture)
 }
 
-fn jpeg(pixels: &[u8], width: u32, height: u32) -> image::ImageResult<Vec<u8>> {
+fn jpeg(pixels: &[u8], width: u16, height: u16) -> Result<Vec<u8>, EncodingError> {
     let mut picture = Vec::new();
-    let encoder = JpegEncoder::new_with_quality(&mut picture, JPEG_QUALITY);
-    encoder.write_image(pixels, width, height, ExtendedColorType::L8)?;
+    Encoder::new(&mut picture, JPEG_QUALITY).encode(pixels, width, height, ColorType::Luma)?;
     Ok(picture)
 }
 
@@ -80,6 +79,11 @@ const JPEG_QUALITY: u8 = 90;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use zune_jpeg::{
+        JpegDecoder,
+        zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions},
+    };
+
     use super::*;
 
     fn pixels(picture: &[u8]) -> Vec<u8> {
@@ -102,9 +106,11 @@ mod tests {
         let rendering = Rendering { limits: Limits::Values(0.0, 63.0), stretch: Stretch::Linear };
         let values: Vec<f32> = (0..64 * 64).map(|place| (place / 64) as f32).collect();
         let drawn = picture(&values, (64, 64), rendering, PictureFormat::Jpeg).unwrap();
-        let seen = image::load_from_memory(&drawn).unwrap().into_luma8();
-        assert_eq!(seen.dimensions(), (64, 64));
-        let rows = seen.rows().map(|mut row| i32::from(row.next().unwrap().0[0]));
+        let options = DecoderOptions::default().jpeg_set_out_colorspace(ColorSpace::Luma);
+        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(&drawn), options);
+        let seen = decoder.decode().unwrap();
+        assert_eq!(decoder.dimensions(), Some((64, 64)));
+        let rows = seen.chunks(64).map(|row| i32::from(row[0]));
         let expected = (0..64).rev().map(|row| row * 255 / 63);
         assert!(rows.zip(expected).all(|(seen, expected)| (seen - expected).abs() < 8));
     }
