@@ -31,6 +31,7 @@ mod network;
 mod op;
 mod operations;
 mod policies;
+mod portal;
 mod profiles;
 mod programs;
 mod providers;

@@ -20,7 +20,13 @@ pub use admin::{
 };
 pub use cloud::{Cloud, CloudSettings, peers_file};
 pub use error::{ClientError, reason_of};
-pub use file::{get::GetOptions, put::PutOptions, reader::FileReader, writer::FileWriter};
+pub use file::{
+    checksummed_file::{ChecksummedFile, UnreadableBytes},
+    get::GetOptions,
+    put::PutOptions,
+    reader::FileReader,
+    writer::FileWriter,
+};
 pub use names::{expand, namespace};
 pub use protocol::{
     Acl, AclEntry, AddressRange, CarrierChoice, ControllerKind, CredentialId, JobId, NodeId, Policy, Principal,
@@ -46,6 +52,7 @@ pub use protocol::{
         request::{EventsFrom, MetricsSource},
         work::{WorkFault, WorkItem, WorkKind, WorkRow, WorkState},
     },
+    topology::Distance,
 };
 pub use session::{BrowserLogin, Client, Delay, LeaseWait, LoginTarget, Profile, login};
 pub use throttle::Throttle;

@@ -46,6 +46,10 @@ pub(crate) enum Command {
     /// Measure cutouts of images made for it: one after another, many at once, in a job
     #[command(after_help = "Example: sector images bench --images 50 --cutouts 20000")]
     Bench(Bench),
+    /// Ask a portal for cutouts as one and as many clients, and say how fast and how evenly they are served
+    #[command(after_help = "Examples: sector images load --portal http://127.0.0.1:7081 --clients 1,10,100\n\
+        \x20         sector images load /sky --portal http://127.0.0.1:7081 --clients 20 --accesses 10 --choice zipf")]
+    Load(Load),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -178,6 +182,12 @@ pub(crate) struct Portal {
     /// Visitors without a login read what you may read
     #[arg(long)]
     pub(crate) public: bool,
+    /// Keep images of other machines that are asked for often in this folder of this machine
+    #[arg(long, value_name = "DIR")]
+    pub(crate) hot: Option<PathBuf>,
+    /// What images that are kept may take there
+    #[arg(long, default_value = "10GB", value_name = "BYTES", requires = "hot")]
+    pub(crate) hot_room: bytesize::ByteSize,
     /// Its certificate for browsers, PEM
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) certificate: Option<PathBuf>,
@@ -202,6 +212,47 @@ pub(crate) struct Bench {
     pub(crate) tasks: u32,
 }
 
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Load {
+    /// Images, folders or globs to cut from; without any, images are made for it
+    #[arg(value_name = "PATH", value_parser = cloud_path)]
+    pub(crate) images: Vec<String>,
+    /// The address of the portal, which must be --public
+    #[arg(long, value_name = "URL")]
+    pub(crate) portal: String,
+    /// How many clients there are at once, one after another
+    #[arg(long, default_value = "1,2,5,10,20,50,100", value_name = "N,N", value_delimiter = ',',
+        value_parser = count_within(1_u32..=500))]
+    pub(crate) clients: Vec<u32>,
+    /// How long each number of clients asks
+    #[arg(long, default_value_t = 10, value_name = "S", value_parser = count_within(1_u64..=86_400))]
+    pub(crate) seconds: u64,
+    /// Instead of a time: cutouts of each image, on average
+    #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = count_within(1_u64..=1_000_000))]
+    pub(crate) accesses: Option<u64>,
+    /// Which image is asked for next
+    #[arg(long, value_enum, default_value_t = Choice::Uniform)]
+    pub(crate) choice: Choice,
+    /// Requests of all clients each second, whatever the portal does; without it each waits for its answer
+    #[arg(long, value_name = "N", value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+    /// Images to make where none are given: 1536 x 2048 pixels of 16 bits, 6 MB each
+    #[arg(long, default_value_t = 50, value_name = "N", value_parser = count_within(1_u32..=4_096))]
+    pub(crate) made: u32,
+    /// What the order of requests follows from
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+}
+
+/// Which image is asked for next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Choice {
+    /// All equally often
+    Uniform,
+    /// The first one most often, the n-th a n-th as often
+    Zipf,
+}
+
 impl Cutout {
     /// What to cut out.
     pub(crate) fn selection(&self) -> Result<Selection, Failure> {
@@ -223,6 +274,12 @@ impl Cutout {
     pub(crate) fn rendering(&self) -> Rendering {
         Rendering { limits: self.look.limits, stretch: self.look.stretch }
     }
+}
+
+/// So many a second.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| format!("`{text}` is no rate: write requests a second like 200"))
 }
 
 /// `2`, or `3x2`: width and height.

@@ -36,8 +36,12 @@ pub(crate) async fn cut(
             match cloud.open(&entry.path).await {
                 Ok(file) => {
                     let source = CloudSource::new(file);
-                    // Nobody listens any more once the archive has failed, and it says why.
-                    let give = move |parcel| give.blocking_send(parcel).map_err(drop);
+                    let read = source.clone();
+                    let give = move |mut parcel: Parcel| {
+                        parcel.outcome.level = Some(read.level().number());
+                        // Nobody listens any more once the archive has failed, and it says why.
+                        give.blocking_send(parcel).map_err(drop)
+                    };
                     let cut = move || cut_group(source, &group, "client", give);
                     let _ = spawn_blocking(cut).await;
                 }

@@ -3,7 +3,8 @@
 
 use std::io::{self, Read};
 
-use client::{ClientError, FileReader};
+use astroportal::tuples::StorageLevel;
+use client::{ClientError, Distance, FileReader};
 use fits::ByteSource;
 use tokio::runtime::Handle;
 
@@ -18,6 +19,20 @@ impl CloudSource {
     /// For use by threads that wait. Must be called within the runtime.
     pub(crate) fn new(file: FileReader) -> Self {
         Self { file, runtime: Handle::current() }
+    }
+
+    /// How near the copy is that is read now.
+    pub(crate) fn level(&self) -> StorageLevel {
+        match self.file.distance() {
+            Some(Distance::SameNode) => StorageLevel::Machine,
+            Some(Distance::SameRack | Distance::SameSite) => StorageLevel::Site,
+            Some(Distance::OtherSite) | None => StorageLevel::Elsewhere,
+        }
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &FileReader {
+        &self.file
     }
 
     /// The file from its beginning to its end.

@@ -17,6 +17,7 @@ mod find;
 mod index;
 mod index_folder;
 mod job_library;
+mod load;
 mod made_images;
 mod nearest_images;
 mod node_cutter;
@@ -61,5 +62,6 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Cutouts(arguments) => cutouts::run(cloud, &arguments, global).await,
         Command::Portal(arguments) => portal::run(cloud, &arguments, global).await,
         Command::Bench(arguments) => bench::run(cloud, &arguments, global).await,
+        Command::Load(arguments) => load::run(cloud, &arguments, global).await,
     }
 }

@@ -26,6 +26,9 @@ pub struct ManifestRow {
     pub ms: f64,
     /// Where it was cut: `node` beside the image, or `client`.
     pub by: String,
+    /// The [level](super::StorageLevel) that it was read from; none where a job cut it, which runs where images lie.
+    #[serde(default)]
+    pub level: Option<u8>,
     /// What went wrong.
     pub message: String,
 }
@@ -63,6 +66,7 @@ impl ManifestRow {
             blake3: String::new(),
             ms: 0.0,
             by: by.to_owned(),
+            level: None,
             message: String::new(),
         }
     }

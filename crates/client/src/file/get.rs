@@ -24,10 +24,11 @@ use tokio::sync::Notify;
 
 use super::{
     TransferProgress,
+    checksummed_file::UnreadableBytes,
     executable::is_executable,
     fetch::{Fetch, FetchOutput, STALL_MAX},
     fetch_plan::RangeSet,
-    local_slice::{LocalSlice, Unreadable},
+    local_slice::LocalSlice,
     local_target::LocalTarget,
     partial_download::PartialDownload,
     range_writer::{InOrder, RangeWriter},
@@ -206,12 +207,12 @@ impl Client {
 
 /// If a copy on this machine did not bring everything, notes why, and that it is not tried again. Another copy here, or
 /// the network, brings the rest.
-async fn note_unreadable(slice: &LocalSlice, result: Result<(), Unreadable>, here: &mut Vec<Source>) {
+async fn note_unreadable(slice: &LocalSlice, result: Result<(), UnreadableBytes>, here: &mut Vec<Source>) {
     here.retain(|source| source.node != slice.source().node);
     match result {
         Ok(()) => {}
-        Err(Unreadable::BadBlock(at)) => slice.report_bad(at).await,
-        Err(Unreadable::Io(error)) => {
+        Err(UnreadableBytes::BadBlock(at)) => slice.report_bad(at).await,
+        Err(UnreadableBytes::Io(error)) => {
             tracing::info!(node = %slice.source().node, %error, "not read on this machine to the end");
         }
     }

@@ -8,7 +8,6 @@ use std::{
     fs::File,
     io,
     ops::Range,
-    os::unix::fs::FileExt,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU64, atomic::Ordering},
     time::Duration,
 };
@@ -28,7 +27,13 @@ use tokio::{
     time::timeout,
 };
 
-use super::{TransferProgress, fetch_plan::RangeSet, partial_download::PartialDownload, range_writer::FrameSender};
+use super::{
+    TransferProgress,
+    checksummed_file::{ChecksummedFile, UnreadableBytes},
+    fetch_plan::RangeSet,
+    partial_download::PartialDownload,
+    range_writer::FrameSender,
+};
 use crate::ClientError;
 
 /// An open slice of this machine. Cheap to clone; several threads may read it at once.
@@ -38,22 +43,11 @@ pub(crate) struct LocalSlice {
 }
 
 struct Inner {
-    file: File,
-    /// CRC32C of each block.
-    checksums: Vec<u32>,
+    file: ChecksummedFile,
     bytes: u64,
     source: Source,
     content: FileContent,
     holder: Arc<HolderKeyPair>,
-}
-
-/// Why bytes could not be read here.
-#[derive(Debug)]
-pub(crate) enum Unreadable {
-    /// The file could not be read, or the destination could not be written.
-    Io(io::Error),
-    /// A block, which begins at this byte, does not have its checksum.
-    BadBlock(u64),
 }
 
 impl LocalSlice {
@@ -76,29 +70,14 @@ impl LocalSlice {
         &self.inner.source
     }
 
-    /// Reads and verifies the blocks that a range touches into `buffer`, which then holds just the range. Waits for the
-    /// disk.
-    pub(crate) fn read(&self, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<(), Unreadable> {
-        let blocks = self.blocks_of(range);
-        buffer.resize((blocks.end - blocks.start) as usize, 0);
-        let read = self.inner.file.read_exact_at(buffer, blocks.start);
-        read.map_err(|error| cut_is_bad(error, first_unreadable(&self.inner.file, &blocks)))?;
-        self.verify(buffer, blocks.start)?;
-        cut(buffer, &blocks, range);
-        Ok(())
+    /// Reads and verifies a range into `buffer`. Waits for the disk.
+    pub(crate) fn read(&self, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<(), UnreadableBytes> {
+        self.inner.file.read(range, buffer)
     }
 
-    /// The same, but only if the bytes are in memory: it never waits for the disk. False if they are not, or if the
-    /// file system cannot tell.
-    pub(crate) fn read_cached(&self, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<bool, Unreadable> {
-        let blocks = self.blocks_of(range);
-        buffer.resize((blocks.end - blocks.start) as usize, 0);
-        if !read_if_cached(&self.inner.file, buffer, blocks.start) {
-            return Ok(false);
-        }
-        self.verify(buffer, blocks.start)?;
-        cut(buffer, &blocks, range);
-        Ok(true)
+    /// The same, but only if the bytes are in memory; false if they are not.
+    pub(crate) fn read_cached(&self, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<bool, UnreadableBytes> {
+        self.inner.file.read_cached(range, buffer)
     }
 
     /// Writes all that is missing to a part, with two threads for a large one. While one reads and verifies, the other
@@ -109,7 +88,7 @@ impl LocalSlice {
         part: &PartialDownload,
         missing: &mut RangeSet,
         progress: TransferProgress<'_>,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), UnreadableBytes> {
         // Without a ledger a part is written from front to back.
         let threads = if self.inner.bytes < super::SPLIT_FROM_BYTES { 1 } else { COPY_THREADS };
         let work = Arc::new(Work { pieces: pieces(missing), next: AtomicU64::new(0) });
@@ -125,7 +104,8 @@ impl LocalSlice {
         }
         let mut result = Ok(());
         while let Some(ended) = copiers.join_next().await {
-            let ended = ended.unwrap_or_else(|_| Err(Unreadable::Io(io::Error::other("a copying thread ended early"))));
+            let ended =
+                ended.unwrap_or_else(|_| Err(UnreadableBytes::Io(io::Error::other("a copying thread ended early"))));
             result = result.and(ended);
         }
         result
@@ -137,7 +117,7 @@ impl LocalSlice {
         sender: FrameSender,
         range: Range<u64>,
         progress: TransferProgress<'_>,
-    ) -> (u64, Result<(), Unreadable>) {
+    ) -> (u64, Result<(), UnreadableBytes>) {
         let slice = self.clone();
         let (tell, mut told) = mpsc::channel(PIECES_TOLD_MAX);
         let mut reached = range.start;
@@ -160,7 +140,10 @@ impl LocalSlice {
             reached += bytes;
         }
         let ended = reading.await;
-        (reached, ended.unwrap_or_else(|_| Err(Unreadable::Io(io::Error::other("the reading thread ended early")))))
+        (
+            reached,
+            ended.unwrap_or_else(|_| Err(UnreadableBytes::Io(io::Error::other("the reading thread ended early")))),
+        )
     }
 
     /// Tells the node of a bad block. The node checks the block itself, and quarantines the copy if it finds the same.
@@ -188,7 +171,7 @@ impl LocalSlice {
         part: &PartialDownload,
         work: &Work,
         tell: &mpsc::Sender<Range<u64>>,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), UnreadableBytes> {
         let mut buffer = Vec::new();
         while let Some(piece) = work.next() {
             let mut at = piece.start;
@@ -196,7 +179,7 @@ impl LocalSlice {
                 let until = (at + COPY_BYTES).min(piece.end);
                 let read = self.read(&(at..until), &mut buffer).and_then(|()| {
                     // Nothing is written that was not verified, whatever the file's pages hold a moment later.
-                    part.write_at(&buffer, at).map_err(Unreadable::Io)
+                    part.write_at(&buffer, at).map_err(UnreadableBytes::Io)
                 });
                 if let Err(error) = read {
                     work.stop();
@@ -204,28 +187,12 @@ impl LocalSlice {
                 }
                 at = until;
             }
-            part.note(piece.clone()).map_err(Unreadable::Io)?;
+            part.note(piece.clone()).map_err(UnreadableBytes::Io)?;
             if tell.blocking_send(piece).is_err() {
                 break;
             }
         }
         Ok(())
-    }
-
-    /// The whole blocks that a range touches, as bytes.
-    fn blocks_of(&self, range: &Range<u64>) -> Range<u64> {
-        let end = range.end.next_multiple_of(limits::BLOCK_BYTES).min(self.inner.bytes);
-        range.start - range.start % limits::BLOCK_BYTES..end
-    }
-
-    fn verify(&self, bytes: &[u8], from: u64) -> Result<(), Unreadable> {
-        let first = (from / limits::BLOCK_BYTES) as usize;
-        let checksums = self.inner.checksums.get(first..).unwrap_or_default();
-        let mut blocks = bytes.chunks(limits::BLOCK_BYTES as usize).zip(checksums);
-        match blocks.position(|(block, checksum)| crc32c::crc32c(block) != *checksum) {
-            Some(bad) => Err(Unreadable::BadBlock(from + bad as u64 * limits::BLOCK_BYTES)),
-            None => Ok(()),
-        }
     }
 }
 
@@ -322,8 +289,7 @@ async fn ask_for(
     let (source, content) = (source.clone(), content.clone());
     Ok(LocalSlice {
         inner: Arc::new(Inner {
-            file,
-            checksums,
+            file: ChecksummedFile::new(file, content.bytes, checksums),
             bytes: content.bytes,
             source,
             content,
@@ -344,46 +310,6 @@ fn pieces(missing: &RangeSet) -> Vec<Range<u64>> {
         }
     }
     pieces
-}
-
-/// Fills the buffer from the page cache; false if not all of it is there.
-#[cfg(target_os = "linux")]
-fn read_if_cached(file: &File, buffer: &mut [u8], offset: u64) -> bool {
-    let wanted = buffer.len();
-    let into = &mut [io::IoSliceMut::new(buffer)];
-    rustix::io::preadv2(file, into, offset, rustix::io::ReadWriteFlags::NOWAIT) == Ok(wanted)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn read_if_cached(_file: &File, _buffer: &mut [u8], _offset: u64) -> bool {
-    false
-}
-
-/// Cuts whole blocks down to the range.
-fn cut(buffer: &mut Vec<u8>, blocks: &Range<u64>, range: &Range<u64>) {
-    buffer.truncate((range.end - blocks.start) as usize);
-    buffer.drain(..(range.start - blocks.start) as usize);
-}
-
-/// A file that ends early, or has a bad sector, is as bad as one with a wrong block.
-fn cut_is_bad(error: io::Error, at: u64) -> Unreadable {
-    let bad_sector = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
-    if bad_sector || error.kind() == io::ErrorKind::UnexpectedEof {
-        Unreadable::BadBlock(at)
-    } else {
-        Unreadable::Io(error)
-    }
-}
-
-/// Which one of the blocks that could not be read together is bad; the node checks that one.
-fn first_unreadable(file: &File, blocks: &Range<u64>) -> u64 {
-    let mut block = vec![0; limits::BLOCK_BYTES as usize];
-    let mut starts = (blocks.start..blocks.end).step_by(limits::BLOCK_BYTES as usize);
-    let is_bad = |at: &u64| {
-        let bytes = limits::BLOCK_BYTES.min(blocks.end - at) as usize;
-        file.read_exact_at(&mut block[..bytes], *at).is_err()
-    };
-    starts.find(is_bad).unwrap_or(blocks.start)
 }
 
 fn frame_end(at: u64) -> u64 {

@@ -3,6 +3,7 @@
 //! stream from several sources. It never takes more memory for a larger file.
 
 pub mod check;
+pub(crate) mod checksummed_file;
 pub mod copy;
 mod descriptor_passing;
 pub(crate) mod executable;

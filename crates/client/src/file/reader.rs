@@ -18,12 +18,14 @@ use protocol::{
         client_master::{Entry, FileContent, Source},
         transfer::{TransferReply, TransferRequest},
     },
+    topology::Distance,
 };
 use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use super::{
+    checksummed_file::UnreadableBytes,
     fetch::STALL_MAX,
-    local_slice::{LocalSlice, Unreadable},
+    local_slice::LocalSlice,
     source_failover::{LastFailure, PreferredSource, SourceRounds},
     source_list::SourceList,
 };
@@ -95,6 +97,16 @@ impl FileReader {
         self.inner.content.bytes
     }
 
+    /// How far away the node is that bytes come from now; `None` where the master does not know this client's place.
+    pub fn distance(&self) -> Option<Distance> {
+        if self.inner.local.read().unwrap_or_else(PoisonError::into_inner).is_some() {
+            return Some(Distance::SameNode);
+        }
+        let sources = self.inner.sources.known();
+        let at = self.inner.preferred.order(sources.len()).next()?;
+        sources[at].distance
+    }
+
     /// `bytes` bytes from `offset` on: fewer at the file's end, none after it.
     ///
     /// # Errors
@@ -115,14 +127,16 @@ impl FileReader {
     }
 
     /// Uses the network from now on.
-    async fn disable_local(&self, slice: &LocalSlice, error: Unreadable) {
+    async fn disable_local(&self, slice: &LocalSlice, error: UnreadableBytes) {
         // Only the first of several readers that see the same reports it.
         if self.inner.local.write().unwrap_or_else(PoisonError::into_inner).take().is_none() {
             return;
         }
         match error {
-            Unreadable::BadBlock(at) => slice.report_bad(at).await,
-            Unreadable::Io(error) => tracing::info!(path = %self.inner.path, %error, "no longer read on this machine"),
+            UnreadableBytes::BadBlock(at) => slice.report_bad(at).await,
+            UnreadableBytes::Io(error) => {
+                tracing::info!(path = %self.inner.path, %error, "no longer read on this machine")
+            }
         }
     }
 }
@@ -229,7 +243,7 @@ impl std::fmt::Debug for FileReader {
 }
 
 /// A read on this machine: at once if the bytes are in memory, else by a thread that may wait for the disk.
-async fn read_here(slice: &LocalSlice, range: &Range<u64>) -> Result<Vec<u8>, Unreadable> {
+async fn read_here(slice: &LocalSlice, range: &Range<u64>) -> Result<Vec<u8>, UnreadableBytes> {
     let mut buffer = Vec::new();
     if range.end - range.start <= AT_ONCE_BYTES_MAX && slice.read_cached(range, &mut buffer)? {
         return Ok(buffer);
@@ -239,7 +253,7 @@ async fn read_here(slice: &LocalSlice, range: &Range<u64>) -> Result<Vec<u8>, Un
         slice.read(&range, &mut buffer)?;
         Ok(buffer)
     });
-    reading.await.unwrap_or_else(|_| Err(Unreadable::Io(std::io::Error::other("the reading thread ended early"))))
+    reading.await.unwrap_or_else(|_| Err(UnreadableBytes::Io(std::io::Error::other("the reading thread ended early"))))
 }
 
 /// Reads over the network at once, and connections kept, for one open file. The number is large enough to hide the

@@ -37,7 +37,7 @@ impl SourceList {
     /// The sources; asked for again before their tickets end. Where that brings nothing, the old ones are given: a node
     /// goes on reading over a connection on which it began.
     pub(crate) async fn current(&self, client: &Client) -> Arc<[Source]> {
-        let known = self.known();
+        let known = self.lock().clone();
         if known.asked.elapsed() < RENEW_AFTER {
             return known.list;
         }
@@ -57,7 +57,7 @@ impl SourceList {
     pub(crate) async fn refreshed(&self, client: &Client) -> Arc<[Source]> {
         match self.ask(client).await {
             Ok(Some(list)) => list,
-            Ok(None) | Err(_) => self.known().list,
+            Ok(None) | Err(_) => self.known(),
         }
     }
 
@@ -72,8 +72,9 @@ impl SourceList {
         Ok(Some(list))
     }
 
-    fn known(&self) -> Known {
-        self.lock().clone()
+    /// The sources as they were named last.
+    pub(crate) fn known(&self) -> Arc<[Source]> {
+        Arc::clone(&self.lock().list)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Known> {

@@ -33,7 +33,7 @@ pub(super) enum LocalKind {
     },
     /// A link, a pipe, a socket.
     Other,
-    Unreadable(io::Error),
+    UnreadableBytes(io::Error),
 }
 
 /// All below `folder`, after `folder` itself.
@@ -44,7 +44,7 @@ pub(super) fn walk(folder: &Path, links: LocalLinks) -> impl Iterator<Item = Loc
         Ok(item) => local_item(&item, &folder),
         Err(error) => {
             let path = error.path().unwrap_or(&folder).to_path_buf();
-            LocalItem { relative: below(&folder, &path), path, kind: LocalKind::Unreadable(error.into()) }
+            LocalItem { relative: below(&folder, &path), path, kind: LocalKind::UnreadableBytes(error.into()) }
         }
     })
 }

@@ -183,10 +183,10 @@ impl UploadPlan {
         let (mut plan, mut folders) = (Self::default(), Vec::new());
         for item in items {
             match item.kind {
-                LocalKind::Unreadable(error) if item.relative.as_os_str().is_empty() => {
+                LocalKind::UnreadableBytes(error) if item.relative.as_os_str().is_empty() => {
                     return Err(ClientError::file("read", folder)(error));
                 }
-                LocalKind::Unreadable(error) => plan.refused.push(RefusedSource::unreadable(item.path, error)),
+                LocalKind::UnreadableBytes(error) => plan.refused.push(RefusedSource::unreadable(item.path, error)),
                 _ => plan.add(item, to, &mut folders),
             }
         }

@@ -1,16 +1,22 @@
 //! Cuts what an order asks for: the image is opened with the caller's rights, and only the bytes that are needed are read.
-//! It
-//! never cuts more at once than it has turns and memory for.
+//! It never cuts more at once than it has turns and memory for.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
-use astroportal::obscore::{FileFacts, ImageRow, describe};
+use astroportal::{
+    obscore::{FileFacts, ImageRow, describe},
+    tuples::StorageLevel,
+};
 use client::{Client, EntryKind, FileReader, SectorPath};
 use fits::{
     Cutout, ImageError, ImageFile, PixelBox, Provenance, polarisation_planes,
     preview::{self, PictureFormat},
     spectral_planes,
 };
+use serde::Serialize;
 use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
@@ -21,20 +27,39 @@ use vo::{Fault, Interval};
 use super::{
     answers::{of_client, of_image},
     cut_order::{CutFormat, CutOrder},
+    hot_images::{HotImages, HotStatus},
+    image_source::ImageSource,
 };
-use crate::cloud_source::CloudSource;
 
 /// A cutout.
 pub(super) struct Cut {
     pub(super) bytes: Vec<u8>,
     /// A name to save it under.
     pub(super) name: String,
+    /// Where it was read from.
+    pub(super) level: StorageLevel,
 }
 
-/// Cuts. Clones are the same.
+/// Cuts.
 pub(super) struct Cutter {
     turns: Semaphore,
+    turns_max: usize,
     memory: Memory,
+    hot: Option<HotImages>,
+    served: [AtomicU64; StorageLevel::ALL.len()],
+}
+
+/// What a portal has done since it was started, and has to do (contract: `/portal/status`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct CutterStatus {
+    /// Cutouts by the level that they were read from, the nearest first.
+    pub(super) cutouts_by_level: [u64; StorageLevel::ALL.len()],
+    /// Cutouts that are being made.
+    pub(super) under_way: usize,
+    /// As many are made at once.
+    pub(super) turns: usize,
+    /// What is kept of images that are asked for often.
+    pub(super) hot: HotStatus,
 }
 
 /// Memory for cutouts, in mebibytes. Clones are the same.
@@ -54,45 +79,69 @@ impl Memory {
 }
 
 impl Cutter {
-    pub(super) fn new() -> Self {
+    /// Keeps images that are asked for often in `hot`.
+    pub(super) fn new(hot: Option<HotImages>) -> Self {
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         // Those that wait for bytes of other nodes use no processor.
+        let turns_max = processors * 8;
         let free = Arc::new(Semaphore::new(MEMORY_MEBIBYTES as usize));
-        Self { turns: Semaphore::new(processors * 8), memory: Memory { free, runtime: Handle::current() } }
+        let memory = Memory { free, runtime: Handle::current() };
+        Self { turns: Semaphore::new(turns_max), turns_max, memory, hot, served: Default::default() }
+    }
+
+    /// What it has done, and has to do.
+    pub(super) fn status(&self) -> CutterStatus {
+        CutterStatus {
+            cutouts_by_level: StorageLevel::ALL.map(|level| self.served_from(level).load(Ordering::Relaxed)),
+            under_way: self.turns_max.saturating_sub(self.turns.available_permits()),
+            turns: self.turns_max,
+            hot: self.hot.as_ref().map(HotImages::status).unwrap_or_default(),
+        }
+    }
+
+    /// A cutout was made of this.
+    pub(super) fn count(&self, level: StorageLevel) {
+        self.served_from(level).fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn served_from(&self, level: StorageLevel) -> &AtomicU64 {
+        &self.served[usize::from(level.number()) - 1]
     }
 
     /// The cutout; `None` if the image and what is asked for have nothing in common.
     pub(super) async fn cut(&self, client: &Client, order: CutOrder) -> Result<Option<Cut>, Fault> {
-        let (file, _) = self.open(client, &order.path).await?;
-        let memory = self.memory.clone();
-        self.in_turn(move || {
-            let path = order.path.clone();
-            match cut_waiting(file, &order, &memory) {
-                Ok(cut) => Ok(Some(cut)),
-                Err(ImageError::NoOverlap(_)) => Ok(None),
-                Err(error) => Err(of_image(&path, &error)),
-            }
-        })
-        .await
+        let (source, facts) = self.open(client, &order.path).await?;
+        let (memory, read) = (self.memory.clone(), source.clone());
+        let cut = self.in_turn(move || match cut_waiting(source, &facts, &order, &memory) {
+            Ok(cut) => Ok(Some(cut)),
+            Err(ImageError::NoOverlap(_)) => Ok(None),
+            Err(error) => Err(of_image(&order.path, &error)),
+        });
+        let cut = cut.await;
+        read.end();
+        if let Ok(Some(cut)) = &cut {
+            self.count(cut.level);
+        }
+        cut
     }
 
     /// The rows of a file, as an index would have them.
     pub(super) async fn describe(&self, client: &Client, path: &str) -> Result<Vec<ImageRow>, Fault> {
-        let (file, facts) = self.open(client, path).await?;
+        let (source, facts) = self.open(client, path).await?;
         let path = path.to_owned();
         self.in_turn(move || {
-            let opened = ImageFile::open(CloudSource::new(file));
+            let opened = ImageFile::open(source);
             Ok(describe(&mut opened.map_err(|error| of_image(&path, &error))?, &facts))
         })
         .await
     }
 
     /// The image with the caller's rights, and what the cloud knows of it.
-    pub(super) async fn open(&self, client: &Client, path: &str) -> Result<(FileReader, FileFacts), Fault> {
+    pub(super) async fn open(&self, client: &Client, path: &str) -> Result<(ImageSource, FileFacts), Fault> {
         let path = SectorPath::parse(path).map_err(|error| Fault::NotFound(error.to_string()))?;
         let file = client.open(&path).await.map_err(|error| of_client(&error))?;
         let facts = facts(&file);
-        Ok((file, facts))
+        Ok((ImageSource::new(file, &facts.content, self.hot.as_ref()), facts))
     }
 
     /// A turn to cut, until it is dropped.
@@ -119,16 +168,15 @@ fn facts(file: &FileReader) -> FileFacts {
     FileFacts { path: entry.path.to_string(), content, bytes: file.bytes() }
 }
 
-fn cut_waiting(reader: FileReader, order: &CutOrder, memory: &Memory) -> Result<Cut, ImageError> {
-    let facts = facts(&reader);
+fn cut_waiting(source: ImageSource, facts: &FileFacts, order: &CutOrder, memory: &Memory) -> Result<Cut, ImageError> {
     // All of such a file is inflated before anything is known of it.
     let is_gzip = facts.path.ends_with(".gz");
     let _inflated = is_gzip.then(|| memory.take(facts.bytes.saturating_mul(GZIP_GROWTH)));
-    let mut file = ImageFile::open(CloudSource::new(reader))?;
+    let mut file = ImageFile::open(source.clone())?;
     let mut cut = Cutout::find(&mut file, &order.selection)?;
     let rows = match (order.band, order.time) {
         (None, None) => Vec::new(),
-        _ => describe(&mut file, &facts),
+        _ => describe(&mut file, facts),
     };
     if let Some(band) = order.band {
         cut.take_planes(&file, |keywords, shape| {
@@ -155,12 +203,12 @@ fn cut_waiting(reader: FileReader, order: &CutOrder, memory: &Memory) -> Result<
     let bytes = match order.format {
         CutFormat::Fits => {
             let selection = order.selection.to_string();
-            cut.fits(&mut file, &Provenance { path: facts.path.clone(), content: facts.content, selection })?
+            cut.fits(&mut file, &Provenance { path: facts.path.clone(), content: facts.content.clone(), selection })?
         }
         CutFormat::Png => picture(&mut file, &cut, PictureFormat::Png)?,
         CutFormat::Jpeg => picture(&mut file, &cut, PictureFormat::Jpeg)?,
     };
-    Ok(Cut { bytes, name: name(&facts.path, order.format) })
+    Ok(Cut { bytes, name: name(&facts.path, order.format), level: source.level() })
 }
 
 /// Bytes of the pixels of a cutout.

@@ -8,6 +8,8 @@ mod cut_order;
 mod cutter;
 mod datalink;
 mod discovery;
+mod hot_images;
+mod image_source;
 mod index_cache;
 mod job_folder;
 mod list_preview;
@@ -15,6 +17,7 @@ mod obscore_table;
 mod page;
 mod short_address;
 mod soda;
+mod status;
 mod tuple_job;
 
 use std::{sync::Arc, time::Duration};
@@ -35,7 +38,7 @@ use vo::{
     uws::{Jobs, JobsLimits},
 };
 
-use self::{cutter::Cutter, index_cache::IndexCache, job_folder::JobFolder, soda::Cutting};
+use self::{cutter::Cutter, hot_images::HotImages, index_cache::IndexCache, job_folder::JobFolder, soda::Cutting};
 use crate::arguments::Portal as Arguments;
 
 /// What all requests share.
@@ -57,7 +60,7 @@ pub(crate) async fn run(cloud: &Client, arguments: &Arguments, global: &Global) 
     let public = arguments.public.then(|| profile.clone());
     let server = GatewayServer::bind_as(&settings, profile.authority.clone(), public).await;
     let server = server.map_err(|error| error.refusal())?;
-    let cutter = Arc::new(Cutter::new());
+    let cutter = Arc::new(Cutter::new(hot_images(arguments)?));
     let folder = JobFolder::open(cloud.clone(), SectorPath::parse(&arguments.folder)?).await?;
     let kept = folder.load().await?;
     let index =
@@ -90,6 +93,13 @@ pub(crate) async fn run(cloud: &Client, arguments: &Arguments, global: &Global) 
     }
     let stopped = tasks.finish(STOP_PATIENCE).await;
     stopped.map_err(|error| interruption.failure(error.to_string()))
+}
+
+/// Where images are kept that are asked for often, if anywhere.
+fn hot_images(arguments: &Arguments) -> Result<Option<HotImages>, Failure> {
+    let Some(folder) = &arguments.hot else { return Ok(None) };
+    let opened = HotImages::open(folder, arguments.hot_room.as_u64());
+    opened.map(Some).map_err(|error| Failure::local("keep images in", folder, &error))
 }
 
 /// Says where it is, to people and to programs that wait for it.
@@ -130,6 +140,7 @@ fn rooms(portal: Arc<Portal>) -> Router {
         .route("/portal/coverage", get(coverage::coverage))
         .route("/portal/list", post(list_preview::list))
         .route("/portal/part", get(list_preview::part))
+        .route("/portal/status", get(status::status))
         .route("/portal/{file}", get(page::file))
         .route("/{service}/capabilities", any(answers::capabilities))
         .route("/{service}/availability", any(answers::availability))

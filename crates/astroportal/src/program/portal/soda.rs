@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use client::Client;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use vo::{
     DaliParameters, Fault,
     uws::{JobResult, Reply, ResultSink, Service, UwsJob},
@@ -41,8 +41,9 @@ pub(super) async fn sync(State(portal): State<Arc<Portal>>, request: Request) ->
 }
 
 /// A cutout as something to save.
-pub(super) fn file(media_type: &'static str, Cut { bytes, name }: Cut) -> Response {
+pub(super) fn file(media_type: &'static str, Cut { bytes, name, level }: Cut) -> Response {
     let mut response = typed(media_type, bytes);
+    response.headers_mut().insert(LEVEL, u16::from(level.number()).into());
     if let Ok(name) = HeaderValue::from_str(&format!("inline; filename=\"{name}\"")) {
         response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
     }
@@ -147,6 +148,8 @@ impl Service for Cutting {
     }
 }
 
+/// The header with the level that a cutout was read from.
+const LEVEL: HeaderName = HeaderName::from_static("x-sector-storage-level");
 const JOBS: &str = "/soda/async";
 /// The parameter with a table of tuples, as `sector images cutouts` takes it.
 pub(super) const TUPLES: &str = "TUPLES";

@@ -18,7 +18,6 @@ use super::{answers::of_client, cutter::Cutter, soda::Cutting};
 use crate::{
     archive::{append, end_archive},
     batches::{Batch, batches},
-    cloud_source::CloudSource,
     tuple_file::TupleFile,
 };
 
@@ -115,16 +114,25 @@ fn cut(cutter: &Arc<Cutter>, caller: &Client, images: Vec<Vec<Tuple>>) -> (JoinS
     (cutting, parcels)
 }
 
-async fn cut_image(cutter: &Cutter, caller: &Client, tuples: Vec<Tuple>, give: mpsc::Sender<Parcel>) {
+async fn cut_image(cutter: &Arc<Cutter>, caller: &Client, tuples: Vec<Tuple>, give: mpsc::Sender<Parcel>) {
     let Some(path) = tuples.first().map(|tuple| tuple.path.clone()) else { return };
     let refused = match cutter.open(caller, &path).await {
-        Ok((file, facts)) => {
+        Ok((source, facts)) => {
             let _turn = cutter.turn().await;
-            let source = CloudSource::new(file);
             let group = TupleGroup { content: facts.content, tuples };
-            // Nobody listens any more once the archive has failed, and it says why.
-            let give = move |parcel| give.blocking_send(parcel).map_err(drop);
-            let _ = spawn_blocking(move || cut_group(source, &group, "client", give)).await;
+            let (read, counting) = (source.clone(), Arc::clone(cutter));
+            let give = move |mut parcel: Parcel| {
+                let level = read.level();
+                if parcel.outcome.is_ok() {
+                    counting.count(level);
+                }
+                parcel.outcome.level = Some(level.number());
+                // Nobody listens any more once the archive has failed, and it says why.
+                give.blocking_send(parcel).map_err(drop)
+            };
+            let cut = source.clone();
+            let _ = spawn_blocking(move || cut_group(cut, &group, "client", give)).await;
+            source.end();
             return;
         }
         Err(fault) => fault,

@@ -111,7 +111,7 @@ fn read_local(folder: &Path) -> Result<Option<FoundFolder>, ClientError> {
     let mut items = Vec::new();
     for item in walk(folder, LocalLinks::LeaveOut) {
         match item.kind {
-            LocalKind::Unreadable(error) if item.relative.as_os_str().is_empty() => {
+            LocalKind::UnreadableBytes(error) if item.relative.as_os_str().is_empty() => {
                 return Err(ClientError::file("read", folder)(error));
             }
             _ => items.push(item),
@@ -130,7 +130,7 @@ fn listed_local(kind: &LocalKind) -> ListedItem {
             modified_unix_millis: modified.and_then(unix_millis),
             ..FileFacts::default()
         }),
-        LocalKind::Other | LocalKind::Unreadable(_) => ListedItem::Other,
+        LocalKind::Other | LocalKind::UnreadableBytes(_) => ListedItem::Other,
     }
 }
 

@@ -377,7 +377,7 @@ fn transfers(
             items.retain(|item| match item.kind {
                 LocalKind::Folder | LocalKind::File { .. } => going.contains(&item.relative),
                 LocalKind::Other => filter.selects(&item.relative, false),
-                LocalKind::Unreadable(_) => !filter.excludes(&item.relative, true),
+                LocalKind::UnreadableBytes(_) => !filter.excludes(&item.relative, true),
             });
             Ok(Transfers::Up(UploadPlan::of_items(items, folder, to)?))
         }
@@ -406,7 +406,7 @@ fn kept(source: &Listing, destination: &FoundFolder, filter: &PathFilter) -> Vec
 fn unread(destination: FoundItems, filter: &PathFilter) -> Vec<RefusedSource> {
     let FoundItems::Local(items) = destination else { return Vec::new() };
     let unreadable = |item: LocalItem| match item.kind {
-        LocalKind::Unreadable(error) if !filter.excludes(&item.relative, true) => {
+        LocalKind::UnreadableBytes(error) if !filter.excludes(&item.relative, true) => {
             Some(RefusedSource::unreadable(item.path, error))
         }
         _ => None,
