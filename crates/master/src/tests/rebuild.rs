@@ -264,6 +264,29 @@ fn a_journal_lost_before_it_knew_anything_does_not_stand_for_the_one_before() {
     assert_eq!(bench.quota_bytes(), [2_000]);
 }
 
+#[test]
+fn a_new_journal_that_gave_a_node_rows_already_takes_the_newest_copy_whoever_comes_first() {
+    for restarts in [false, true] {
+        let mut bench = filled(&["a/1", "b/1", "c/1"]);
+        bench.done("admin", quota(1_000));
+        bench.advance(seconds(2));
+        bench.crash("n1");
+        bench.done("admin", quota(2_000));
+        bench.advance(seconds(2));
+        let before = bench.names_of();
+        bench.lose_journal(0);
+        bench.add_node("n4", "d/1");
+        bench.advance(seconds(2));
+        if restarts {
+            bench.restart_master();
+        }
+        bench.join_each(&["n1", "n2", "n3"]);
+        bench.advance(seconds(2));
+        assert_eq!(bench.names_of(), before, "{restarts}");
+        assert_eq!(bench.quota_bytes(), [2_000], "{restarts}");
+    }
+}
+
 impl Bench {
     fn quota_bytes(&mut self) -> Vec<u64> {
         match self.ask("admin", ClientRequest::Quotas(QuotasRequest { after: None })) {

@@ -10,7 +10,7 @@ use protocol::{
     message::{
         client_master::Entry,
         node_master::Order,
-        rebuild::{ConflictKind, MirrorKey, MirrorPosition, MirrorRow},
+        rebuild::{ConflictKind, MirrorKey, MirrorPosition, MirrorRow, RebuildState},
     },
 };
 use store::RowChange;
@@ -110,6 +110,9 @@ impl Master {
             // names were not rebuilt yet. Changes of this life are known only while not all nodes have reported.
             let is_known = self.log.rebuild.runs_since_start || !self.has_all_reports();
             return self.mark_journal_stale(now, key, mark.generation, is_silent || !is_known);
+        }
+        if self.log.rebuild.state == RebuildState::New {
+            return self.begin_rebuild_of_reported(now);
         }
         let mut changes = self.locate_fork(&mark, &stored);
         let replaces = self.may_replace_names(&mark, &stored);

@@ -228,6 +228,17 @@ impl Master {
         self.save(now, changes, Vec::new());
     }
 
+    /// This journal is young, and had nodes before this master's life. What a node kept is not of its successor, so names
+    /// are rebuilt as if no node had come. Nodes join again: their reports were judged while nothing was rebuilt.
+    pub(super) fn begin_rebuild_of_reported(&mut self, now: Now) {
+        self.begin_rebuild(now);
+        for key in self.fleet.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
+            if self.fleet.nodes.get(key).session.is_some() {
+                self.mark_node_lost(now, key);
+            }
+        }
+    }
+
     /// Ends a rebuild that waits for nobody any more.
     pub(crate) fn finish_rebuild_if_complete(&mut self, now: Now) {
         // A stale journal names its nodes itself, if any had reported by the time of its state.
