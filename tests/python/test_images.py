@@ -269,8 +269,8 @@ def test_tables_are_of_every_format_that_astronomers_have(
     table.write(tmp_path / "t.csv")
     for kind in ("tabledata", "binary", "binary2"):
         table.write(tmp_path / f"{kind}.vot", format="votable", tabledata_format=kind)
-    for kind in ("snappy", "zstd", None):
-        table.to_pandas().to_parquet(tmp_path / f"{kind}.parquet", compression=kind)
+    for compression in ("snappy", "zstd", None):
+        table.to_pandas().to_parquet(tmp_path / f"{compression}.parquet", compression=compression)
     cut = {}
     for file in sorted(tmp_path.glob("*")):
         if file.suffix != ".fits":
@@ -278,8 +278,8 @@ def test_tables_are_of_every_format_that_astronomers_have(
             cut[file.name] = {cutout.name: cutout.array.tolist() for cutout in found}
     assert len(cut) == 7 and sorted(cut["t.csv"]) == ["000003.fits", "a.fits", "b.fits"]
     assert cut["t.csv"]["a.fits"] == pixels[23:27, 27:33].tolist()
-    for name, found in cut.items():
-        assert found == cut["t.csv"], name
+    for name, arrays in cut.items():
+        assert arrays == cut["t.csv"], name
 
 
 def test_the_papers_tuples_and_who_stops_in_the_middle(cloud: sector.LocalCloud, folder: str, tmp_path: Path) -> None:
