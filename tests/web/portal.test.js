@@ -120,8 +120,9 @@ export const tests = {
     await page.click('button:has-text("Cut it")');
     await page.waitForSelector('.notice-bad:has-text("says no part of an image")');
     await page.setInputFiles('input[type=file]', { name: 'list.csv', mimeType: 'text/csv', buffer: Buffer.from('ra,dec\n10,-30\n') });
-    assert.equal(await page.inputValue('#list'), 'ra,dec\n10,-30\n');
-    assert.equal(await page.locator('.notice-bad').count(), 0);
+    // The page reads the file after `setInputFiles` has returned.
+    await until('the list from the file', async () => await page.inputValue('#list') === 'ra,dec\n10,-30\n');
+    await until('no complaint about the list before', async () => await page.locator('.notice-bad').count() === 0);
     isClean(page);
   },
 
