@@ -8,7 +8,6 @@
 pub mod background;
 mod exit_code;
 pub mod failure;
-mod http_agent;
 mod job_progress;
 mod meter;
 mod options;
@@ -21,7 +20,6 @@ pub mod show;
 mod values;
 
 pub use failure::{Failure, Failures};
-pub use http_agent::http_agent;
 pub use job_progress::drive;
 pub use options::Global;
 pub use process::Process;

@@ -3,25 +3,18 @@
 
 use std::{
     io::{self, Write},
-    sync::{
-        Arc,
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
-    },
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use rustls::pki_types::CertificateDer;
-use ureq::{
-    Agent,
-    tls::{Certificate, RootCerts, TlsConfig, TlsProvider},
-};
+use ureq::Agent;
 
 use super::{
     otlp,
     spans::{EndedSpan, SpanLayer, Told, take_dropped},
 };
-use crate::DaemonError;
+use crate::{DaemonError, http_agent, system_certificates};
 
 /// Where spans go, and how they are named, as the environment says.
 #[derive(Debug, PartialEq, Eq)]
@@ -178,28 +171,10 @@ impl Sender {
     }
 }
 
-/// Bounded waits, no proxy of the environment, and certificates that are checked against those of the system.
+/// An agent for the collector at this address.
 fn agent(url: &str) -> Agent {
-    let trusted: Vec<CertificateDer<'static>> = match url.starts_with("https://") {
-        true => rustls_native_certs::load_native_certs().certs,
-        false => Vec::new(),
-    };
-    let trusted = trusted.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-    let tls = TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .root_certs(RootCerts::Specific(Arc::new(trusted)))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build();
-    let config = Agent::config_builder()
-        .tls_config(tls)
-        .proxy(None)
-        .max_redirects(0)
-        .http_status_as_error(false)
-        .timeout_global(Some(SEND_MAX))
-        .max_idle_connections(1)
-        .user_agent("sector")
-        .build();
-    config.into()
+    let trusted = if url.starts_with("https://") { system_certificates() } else { Vec::new() };
+    http_agent(&trusted, SEND_MAX).build().into()
 }
 
 /// The one way in which spans are sent.

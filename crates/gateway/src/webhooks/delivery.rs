@@ -6,13 +6,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use daemon::{http_agent, system_certificates};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tokio::task::spawn_blocking;
-use ureq::{
-    Agent,
-    tls::{Certificate, RootCerts, TlsConfig, TlsProvider},
-};
+use ureq::Agent;
 
 use super::signature::Secret;
 
@@ -40,7 +38,7 @@ impl Receiver {
             Some(pem) => CertificateDer::pem_slice_iter(pem)
                 .collect::<Result<_, _>>()
                 .map_err(|error| format!("its authority is no certificate in PEM: {error}"))?,
-            None if url.starts_with("https://") => rustls_native_certs::load_native_certs().certs,
+            None if url.starts_with("https://") => system_certificates(),
             None => Vec::new(),
         };
         if trusted.is_empty() && url.starts_with("https://") {
@@ -48,23 +46,8 @@ impl Receiver {
                 "there is no certificate of an authority: install those of the system, or give `authority`".into()
             );
         }
-        let trusted = trusted.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .root_certs(RootCerts::Specific(Arc::new(trusted)))
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .build();
-        let config = Agent::config_builder()
-            .tls_config(tls)
-            .proxy(None)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .timeout_global(Some(ANSWER_MAX))
-            .max_idle_connections(1)
-            .user_agent("sector")
-            .build();
-        Ok(Self { agent: config.into(), url, secret: Arc::new(secret) })
+        let agent = http_agent(&trusted, ANSWER_MAX).build().into();
+        Ok(Self { agent, url, secret: Arc::new(secret) })
     }
 
     /// Sends a message. The same one has the same id each time.

@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use client::{Client, Profile};
+use daemon::{http_agent, system_certificates};
 use protocol::Reason;
 use serde::Deserialize;
 use serde_json::json;
-use terminal::{failure::Failure, http_agent, show};
+use terminal::{failure::Failure, show};
+use ureq::Agent;
 
 use crate::{
     arguments::{Global, Web},
@@ -67,7 +69,7 @@ fn new_code(page: &str, profile: &Profile) -> Result<String, Failure> {
     let token: String = profile.token.iter().map(|byte| format!("{byte:02x}")).collect();
     let given = data_encoding::BASE64.encode(format!("{}:{token}", profile.user).as_bytes());
     let failed = |error: ureq::Error| Failure::new(Reason::Unavailable, format!("cannot ask `{page}`: {error}"));
-    let mut answer = http_agent(ANSWER_MAX)
+    let mut answer = Agent::new_with_config(http_agent(&system_certificates(), ANSWER_MAX).build())
         .post(format!("{page}/api/v1/login/links"))
         .header("authorization", format!("Basic {given}"))
         .send_empty()

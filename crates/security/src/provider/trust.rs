@@ -20,7 +20,7 @@ impl TrustRoots {
     pub(super) fn read(file: Option<&Path>) -> Result<Self, SecurityError> {
         let Some(file) = file else {
             // System certificates that cannot be read are not trusted; the rest are.
-            return Ok(Self(rustls_native_certs::load_native_certs().certs));
+            return Ok(Self(daemon::system_certificates()));
         };
         let failed =
             |source| SecurityError::File { operation: "read the authorities in", file: file.to_owned(), source };
@@ -33,8 +33,8 @@ impl TrustRoots {
     }
 
     /// The certificates, DER.
-    pub(super) fn certificates(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().map(|certificate| certificate.as_ref())
+    pub(super) fn certificates(&self) -> &[CertificateDer<'static>] {
+        &self.0
     }
 
     /// TLS, 1.2 at least, to a server whose certificate these authorities vouch for.

@@ -13,10 +13,11 @@ use std::{
 };
 
 use client::{Client, SectorPath};
+use daemon::{http_agent, system_certificates};
 use fits::ImageFile;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use protocol::Reason;
-use terminal::{Failure, Global, http_agent, show};
+use terminal::{Failure, Global, show};
 use tokio::{
     runtime::Handle,
     task::{JoinSet, spawn_blocking},
@@ -221,7 +222,7 @@ impl Run {
     /// A client: it waits for each answer before it asks again. At a rate, a request's time begins when it was to be sent.
     /// Otherwise a slow portal would be asked less often, and praised for it.
     fn ask(&self, targets: &Targets) -> Result<Seen, Failure> {
-        let agent = http_agent(ANSWER_MAX);
+        let agent = Agent::new_with_config(http_agent(&system_certificates(), ANSWER_MAX).build());
         let mut seen = Seen::default();
         loop {
             let number = self.number.fetch_add(1, Ordering::Relaxed);

@@ -1,19 +1,13 @@
 //! One question over HTTPS to a provider (blocking; run it where it holds up nobody). It never follows a redirection,
 //! never asks without TLS, never takes a proxy from the environment, and reads no more than a bounded answer.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
+use daemon::http_agent;
 use data_encoding::BASE64;
-use ureq::{
-    Agent, Body,
-    http::Response,
-    tls::{Certificate, RootCerts, TlsConfig, TlsProvider},
-};
+use ureq::{Agent, Body, http::Response};
 
-use crate::provider::{
-    ProviderFailure, SecretText,
-    trust::{TrustRoots, cryptography},
-};
+use crate::provider::{ProviderFailure, SecretText, trust::TrustRoots};
 
 /// Asks over HTTPS.
 pub(super) struct Web {
@@ -28,24 +22,8 @@ pub(super) struct Reply {
 
 impl Web {
     pub(super) fn new(trust: &TrustRoots, limit: Duration) -> Self {
-        let roots: Vec<_> = trust.certificates().map(|der| Certificate::from_der(der).to_owned()).collect();
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .root_certs(RootCerts::Specific(Arc::new(roots)))
-            .unversioned_rustls_crypto_provider(cryptography())
-            .build();
-        let config = Agent::config_builder()
-            .tls_config(tls)
-            .https_only(true)
-            .proxy(None)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .timeout_global(Some(limit))
-            .max_idle_connections(CONNECTIONS_KEPT)
-            .user_agent("sector")
-            .build();
-        Self { agent: config.into() }
+        let agent = http_agent(trust.certificates(), limit).https_only(true).build().into();
+        Self { agent }
     }
 
     pub(super) fn get(&self, url: &str) -> Result<Reply, ProviderFailure> {
@@ -99,8 +77,6 @@ fn form_encode(text: &str) -> String {
 
 /// Longest answer in bytes.
 const ANSWER_BYTES_MAX: u64 = 512 * 1024;
-/// Connections kept for the next question.
-const CONNECTIONS_KEPT: usize = 2;
 
 #[cfg(test)]
 mod tests {
