@@ -6,9 +6,10 @@ mod hot_set;
 
 use std::{
     collections::HashMap,
-    fs::{self, File},
+    fs::{self, DirBuilder, File},
     io::{self, BufWriter, Write},
     ops::Range,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -16,7 +17,7 @@ use std::{
 use client::{ChecksummedFile, FileReader};
 use futures_util::{StreamExt, stream};
 use protocol::limits::BLOCK_BYTES;
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 
 use self::hot_set::{Digest, HotSet};
 
@@ -30,8 +31,6 @@ struct Inner {
     folder: PathBuf,
     set: Mutex<HotSet>,
     open: Mutex<HashMap<Digest, Arc<ChecksummedFile>>>,
-    /// Images that are brought at once.
-    turns: Semaphore,
     /// Nobody else keeps copies in the folder as long as this is open.
     _lock: File,
 }
@@ -45,22 +44,23 @@ pub(super) struct HotStatus {
 }
 
 impl HotImages {
-    /// Uses a folder, which is made where it is missing. What an earlier run has left there is verified, and kept.
+    /// Uses a folder, which is made where it is missing. What an earlier run has left there is verified, and kept. Only
+    /// this user can read it: some images are not for everyone.
     ///
     /// # Errors
     /// If it cannot be written, or another portal uses it.
     pub(super) fn open(folder: &Path, room_bytes: u64) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
-        let lock = File::create(folder.join(LOCK))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let lock = create(&folder.join(LOCK))?;
         lock.try_lock().map_err(|_| io::Error::other("another portal keeps its copies there"))?;
         let inner = Inner {
             folder: folder.to_owned(),
             set: Mutex::new(HotSet::new(room_bytes)),
             open: Mutex::default(),
-            turns: Semaphore::new(BROUGHT_AT_ONCE),
             _lock: lock,
         };
         let images = Self { inner: Arc::new(inner) };
+        images.remove_parts()?;
         let left = images.clone();
         spawn_blocking(move || left.take_over());
         Ok(images)
@@ -76,13 +76,11 @@ impl HotImages {
 
     /// So many bytes of an image were moved here from another node. If that is often enough, the image is brought.
     pub(super) fn note_moved(&self, file: &FileReader, digest: &str, moved_bytes: u64) {
-        if !lock(&self.inner.set).is_wanted(digest, file.bytes(), moved_bytes) {
-            return;
-        }
+        let wanted = lock(&self.inner.set).want(digest, file.bytes(), moved_bytes);
+        let Some(gone) = wanted else { return };
         let (images, file, digest) = (self.clone(), file.clone(), digest.to_owned());
         tokio::spawn(async move {
-            // The semaphore is never closed.
-            let _turn = images.inner.turns.acquire().await;
+            images.remove(&gone);
             if let Err(error) = images.bring(&file, &digest).await {
                 tracing::info!(path = %file.entry().path, %error, "an image that is asked for often was not brought here");
                 lock(&images.inner.set).give_up(&digest);
@@ -107,7 +105,7 @@ impl HotImages {
     /// Reads the version that `file` has open, several pieces at once, and keeps it if its digest is the right one.
     async fn bring(&self, file: &FileReader, digest: &str) -> io::Result<()> {
         let part = self.inner.folder.join(format!("{digest}{PART}"));
-        let mut writing = Some(Writing { to: BufWriter::new(File::create(&part)?), sums: Sums::default() });
+        let mut writing = Some(Writing { to: BufWriter::new(create(&part)?), sums: Sums::default() });
         let pieces = stream::iter((0..file.bytes()).step_by(PIECE_BYTES));
         let mut pieces = pieces.map(|at| file.read_at(at, PIECE_BYTES)).buffered(PIECES_AT_ONCE);
         let brought = async {
@@ -138,10 +136,12 @@ impl HotImages {
         let gone = {
             let mut open = lock(&self.inner.open);
             let gone = lock(&self.inner.set).keep(digest, bytes);
-            open.insert(digest.to_owned(), file);
+            if gone.is_some() {
+                open.insert(digest.to_owned(), file);
+            }
             gone
         };
-        self.remove(&gone);
+        self.remove(&gone.ok_or_else(|| io::Error::other("there is no room"))?);
         Ok(())
     }
 
@@ -155,14 +155,24 @@ impl HotImages {
         }
     }
 
+    /// Removes what an earlier run has begun to bring. Nothing is brought yet now.
+    fn remove_parts(&self) -> io::Result<()> {
+        for file in fs::read_dir(&self.inner.folder)? {
+            let file = file?;
+            if file.file_name().to_str().and_then(|name| name.strip_suffix(PART)).is_some_and(is_digest) {
+                fs::remove_file(file.path())?;
+            }
+        }
+        Ok(())
+    }
+
     /// What an earlier run has left: whole files are kept as long as there is room, all else goes.
     fn take_over(&self) {
         let Ok(files) = fs::read_dir(&self.inner.folder) else { return };
         for file in files.flatten() {
             let name = file.file_name().to_string_lossy().into_owned();
             // A folder of someone's may have files of other names.
-            let digest = name.strip_suffix(PART).unwrap_or(&name);
-            if digest.len() != DIGEST_LETTERS || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            if !is_digest(&name) {
                 continue;
             }
             let (room, taken) = (self.status().room_bytes, self.status().bytes);
@@ -241,6 +251,15 @@ pub(super) fn read(copy: &ChecksummedFile, range: &Range<u64>) -> io::Result<Vec
     }
 }
 
+fn is_digest(name: &str) -> bool {
+    name.len() == DIGEST_LETTERS && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A new file, which only this user can read.
+fn create(path: &Path) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
 fn lock<T>(what: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -251,8 +270,6 @@ const PART: &str = ".part";
 const LOCK: &str = "lock";
 /// Letters of a digest in hexadecimal.
 const DIGEST_LETTERS: usize = 64;
-/// Images that are brought at once: requests have the link too.
-const BROUGHT_AT_ONCE: usize = 2;
 /// Bytes that are read at once: whole blocks.
 const PIECE_BYTES: usize = 64 * BLOCK_BYTES as usize;
 /// Pieces of an image on their way, so that a round trip is no pause.
