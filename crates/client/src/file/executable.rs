@@ -22,10 +22,15 @@ pub(crate) fn is_executable_here(metadata: &Metadata) -> bool {
     metadata.is_file() && metadata.permissions().mode() & OWNER_RUNS != 0
 }
 
+/// The change of user metadata that gives a file the bit, or takes it.
+pub(crate) fn change(is_executable: bool) -> BTreeMap<String, Option<String>> {
+    [(KEY.to_owned(), is_executable.then(|| VALUE.to_owned()))].into()
+}
+
 /// Notes it in the user metadata that go with the file.
 pub(crate) fn note(user: &mut BTreeMap<String, String>, is_executable: bool) {
     match is_executable {
-        true => user.insert(KEY.to_owned(), "yes".to_owned()),
+        true => user.insert(KEY.to_owned(), VALUE.to_owned()),
         false => user.remove(KEY),
     };
 }
@@ -60,6 +65,8 @@ fn executable_mode(mode: u32) -> u32 {
     mode | (mode & ALL_READ) >> 2 | OWNER_RUNS
 }
 
+/// What it is there, where a file has the bit.
+const VALUE: &str = "yes";
 /// The key in the user metadata.
 const KEY: &str = "sector.executable";
 const OWNER_RUNS: u32 = 0o100;

@@ -1,8 +1,10 @@
 //! Names: list, stat, make, rename, remove, restore and count; also their policies and quotas, and the state of nodes
 //! and jobs (door 2 alone). It never moves a byte of a file.
 
+use std::collections::BTreeMap;
+
 use protocol::{
-    JobId, Policy, SectorPath, UserName,
+    JobId, Policy, SectorPath, SliceId, UserName,
     message::{
         client_master::{
             Entry, EntryKind, EntryStatus, FileVersion, Health, JobRecord, JobState, ListPage, NodeStatus, OpenLease,
@@ -10,9 +12,9 @@ use protocol::{
         },
         history::{JobHistory, JobLogs},
         request::{
-            BreakLeaseRequest, CancelJobRequest, ConfirmClockRequest, EmptyTrashRequest, FindJobsRequest,
-            GetHistoryRequest, GetLogsRequest, HealthRequest, JobRequest, JobsRequest, LeasesRequest, ListRequest,
-            MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest,
+            BreakLeaseRequest, CancelJobRequest, ChangeMetadataRequest, ConfirmClockRequest, EmptyTrashRequest,
+            FindJobsRequest, GetHistoryRequest, GetLogsRequest, HealthRequest, JobRequest, JobsRequest, LeasesRequest,
+            ListRequest, MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest,
             RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TrashRequest, UsageRequest,
             VersionsRequest,
         },
@@ -62,6 +64,20 @@ impl Client {
     /// Makes a folder; with `parents` also those above it, any of which may exist already.
     pub async fn make_folder(&self, path: &SectorPath, parents: bool) -> Result<(), ClientError> {
         self.ask(MakeFolderRequest { path: path.clone(), parents }).await
+    }
+
+    /// Changes keys of a file's user metadata, as long as its content is still `slice`. A key with `None` goes. The
+    /// content stays, and so do its version and its date.
+    ///
+    /// # Errors
+    /// `VersionChanged` if the file has another content by now, `IsFolder` for a folder.
+    pub async fn change_metadata(
+        &self,
+        path: &SectorPath,
+        slice: SliceId,
+        changes: BTreeMap<String, Option<String>>,
+    ) -> Result<Entry, ClientError> {
+        self.ask(ChangeMetadataRequest { path: path.clone(), slice, changes }).await
     }
 
     /// Renames a file or folder, atomically, replacing a file at `to`.

@@ -12,7 +12,7 @@ use std::{
 
 use protocol::{
     Reason, Refusal, SectorPath,
-    message::client_master::{Condition, Entry, EntryKind},
+    message::client_master::{Condition, Entry, EntryKind, FileContent},
 };
 
 use super::{
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     Client, ClientError, PutOptions,
-    file::executable::{is_executable, is_executable_here},
+    file::executable::{self, is_executable, is_executable_here},
     names::namespace::is_folder,
 };
 
@@ -339,23 +339,27 @@ async fn upload_one(
 ) -> Result<TransferEnd, ClientError> {
     // A caller who sets a condition wants to know whether it holds.
     if options.condition == Condition::Any
-        && let Some(entry) = find_same(cloud, upload).await?
+        && let Some((entry, content)) = find_same(cloud, upload).await?
     {
+        let is_program = upload.file.metadata().is_ok_and(|metadata| is_executable_here(&metadata));
+        let is_skipped = is_program == is_executable(&content);
+        let entry = match is_skipped {
+            true => entry,
+            false => cloud.change_metadata(&upload.to, content.slice, executable::change(is_program)).await?,
+        };
         observer(TreeEvent::Bytes(upload.bytes));
-        return Ok(TransferEnd { entry, is_skipped: true });
+        return Ok(TransferEnd { entry, is_skipped });
     }
     let progress = |bytes| observer(TreeEvent::Bytes(bytes));
     let entry = cloud.put_file(&upload.file, &upload.to, options, &progress).await?;
     Ok(TransferEnd { entry, is_skipped: false })
 }
 
-/// The file in the cloud, if it has the same length, digest and executable bit.
-async fn find_same(cloud: &Client, upload: &PlannedUpload) -> Result<Option<Entry>, ClientError> {
+/// The file in the cloud, if it has the same length and digest.
+async fn find_same(cloud: &Client, upload: &PlannedUpload) -> Result<Option<(Entry, FileContent)>, ClientError> {
     let Some(entry) = cloud.find(&upload.to).await? else { return Ok(None) };
-    let EntryKind::File(content) = &entry.kind else { return Ok(None) };
-    let is_program = upload.file.metadata().is_ok_and(|metadata| is_executable_here(&metadata));
-    let is_found = is_program == is_executable(content) && is_same(&upload.file, content).await?;
-    Ok(is_found.then_some(entry))
+    let EntryKind::File(content) = entry.kind.clone() else { return Ok(None) };
+    Ok(is_same(&upload.file, &content).await?.then_some((entry, content)))
 }
 
 #[cfg(test)]

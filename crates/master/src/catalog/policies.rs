@@ -41,7 +41,7 @@ impl Catalog {
         let has_quota = policy.has_quota();
         let rows = match self.names.content(id) {
             None => self.policies.set(id, policy).into_iter().collect(),
-            Some(content) => self.set_file_policy(now, path, content, policy)?,
+            Some(content) => self.set_file_policy(now, id, content, policy),
         };
         self.track_folder(id, has_quota);
         let warnings = warnings.into_iter().chain(self.quota_warning(id)).collect();
@@ -123,25 +123,11 @@ impl Catalog {
     }
 
     /// A file's number of copies is kept with its content, so that its sidecars have it.
-    fn set_file_policy(
-        &mut self,
-        now: Now,
-        path: &SectorPath,
-        content: FileContent,
-        mut policy: Policy,
-    ) -> Result<Vec<RowChange>, Refusal> {
-        let id = self.names.get(path)?;
+    fn set_file_policy(&mut self, now: Now, id: FileId, content: FileContent, mut policy: Policy) -> Vec<RowChange> {
         let copies = policy.copies.take().unwrap_or(0);
-        let mut rows = Vec::new();
-        if copies != content.copies
-            && let (Some(owner), Some(modified)) = (self.names.owner(id).cloned(), self.names.modified(id))
-        {
-            // The same content with another number of copies: the slice reported as freed is the one that stays.
-            let content = FileContent { copies, ..content };
-            rows = self.names.put_file(now, path, false, &owner, content, modified)?.rows;
-        }
+        let mut rows = self.set_content_details(now, id, FileContent { copies, ..content });
         rows.extend(self.policies.set(id, policy));
-        Ok(rows)
+        rows
     }
 
     fn policy_reply(&self, id: FileId, warnings: Vec<String>) -> ClientReply {

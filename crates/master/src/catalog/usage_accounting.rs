@@ -42,6 +42,20 @@ impl Catalog {
         Ok(change)
     }
 
+    /// Gives a file, whose content stays the same slice, another number of copies or other user metadata. Returns its row
+    /// if something has changed.
+    pub(crate) fn set_content_details(&mut self, now: Now, id: FileId, content: FileContent) -> Vec<RowChange> {
+        let names = &self.names;
+        if names.content(id).is_none_or(|there| there == content || there.slice != content.slice) {
+            return Vec::new();
+        }
+        let there = names.path(id).zip(names.owner(id).cloned()).zip(names.modified(id));
+        let Some(((path, owner), modified)) = there else { return Vec::new() };
+        // The slice that this reports as freed is the one that stays.
+        let change = self.names.put_file(now, &path, false, &owner, content, modified);
+        change.map(|change| change.rows).unwrap_or_default()
+    }
+
     /// Gives an entry another path (see [`rename`](crate::Namespace)).
     pub(crate) fn move_entry(&mut self, from: &SectorPath, to: &SectorPath) -> Result<NamespaceChange, Refusal> {
         let id = self.names.get(from)?;

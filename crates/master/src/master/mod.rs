@@ -400,6 +400,7 @@ impl Master {
             ClientRequest::SetPolicy(SetPolicyRequest { path, policy }) => {
                 self.set_policy(now, from, by, &path, policy)
             }
+            ClientRequest::ChangeMetadata(change) => self.change_metadata(now, from, change),
             ClientRequest::Trash(TrashRequest { all_users, after }) => {
                 self.catalog.trash_list(by, all_users, after).map(Some)
             }

@@ -23,6 +23,7 @@ mod links;
 mod load;
 mod marks;
 mod memory_files;
+mod metadata;
 mod node_churn;
 mod nodes;
 mod once;

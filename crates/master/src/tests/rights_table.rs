@@ -56,6 +56,7 @@ fn about(at: &str) -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Rename(RenameRequest { from: mine.clone(), to: at.clone() }), "w"),
         (ClientRequest::Remove(RemoveRequest { path: at.clone(), recursive: true, now: true }), "w"),
         (ClientRequest::SetPolicy(SetPolicyRequest { path: at.clone(), policy: Policy::default() }), "a"),
+        (metadata::change(at.as_str(), SliceId(0), &[]), "w"),
         (ClientRequest::Restore(RestoreRequest { path: path("/gone"), to: Some(at.clone()) }), "w"),
         (ClientRequest::AdmitJob(AdmitJobRequest { title: "t".into(), output: Some(at.clone()) }), "w"),
         (ClientRequest::Acl(AclRequest::Get(GetAclRequest(at.clone()))), "r"),
@@ -221,10 +222,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::Marks(MarksRequest) => 52,
         ClientRequest::ChangeMark(_) => 53,
         ClientRequest::Events(_) => 54,
+        ClientRequest::ChangeMetadata(_) => 55,
     }
 }
 
-const REQUESTS: usize = 55;
+const REQUESTS: usize = 56;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

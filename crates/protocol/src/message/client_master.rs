@@ -14,13 +14,14 @@ use super::{
     cluster::{DrainRequest, RebalanceVerb, RemoveNodeRequest},
     request::{
         AbandonRequest, AccountsRequest, AclRequest, AdmissionVerb, AdmitJobRequest, AuditQuestion, BreakLeaseRequest,
-        CancelJobRequest, ChangeMarkRequest, CommitRequest, ConfirmClockRequest, CopiesRequest, CreateDatedRequest,
-        DetachJobRequest, EmptyTrashRequest, EventsRequest, FamilyRequest, FindJobsRequest, HealthRequest,
-        HistoryRequest, ImportRequest, JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest, LinksRequest,
-        ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MarksRequest,
-        MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest, RemoveRequest,
-        RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
-        TopologyRequest, TrashRequest, TypedRequest, UsageRequest, VersionsRequest, WorkRequest, requests,
+        CancelJobRequest, ChangeMarkRequest, ChangeMetadataRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
+        CreateDatedRequest, DetachJobRequest, EmptyTrashRequest, EventsRequest, FamilyRequest, FindJobsRequest,
+        HealthRequest, HistoryRequest, ImportRequest, JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest,
+        LinksRequest, ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
+        MarksRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest,
+        RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
+        SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest, VersionsRequest,
+        WorkRequest, requests,
     },
 };
 
@@ -88,6 +89,7 @@ requests! {
         Marks(MarksRequest),
         ChangeMark(ChangeMarkRequest),
         Events(EventsRequest),
+        ChangeMetadata(ChangeMetadataRequest),
     }
 }
 

@@ -43,8 +43,8 @@ pub use self::{
     },
     mark_requests::{ChangeMarkRequest, MarksRequest},
     name_requests::{
-        CopiesRequest, ListRequest, LocateRequest, MakeFolderRequest, PolicyRequest, RemoveRequest, RenameRequest,
-        SetPolicyRequest, StatRequest, UsageRequest,
+        ChangeMetadataRequest, CopiesRequest, ListRequest, LocateRequest, MakeFolderRequest, PolicyRequest,
+        RemoveRequest, RenameRequest, SetPolicyRequest, StatRequest, UsageRequest,
     },
     observation_requests::{
         LinkSeriesRequest, LinksRequest, LoadRequest, LoadSeriesRequest, MetricsRequest, MetricsSource, WorkRequest,

@@ -45,14 +45,15 @@ use crate::{
     message::{
         client_master::PolicyStatus,
         request::{
-            AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest,
-            CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest, FindJobsRequest,
-            FinishRebuildRequest, ForgetNodeRequest, GetAclRequest, HealthRequest, ImportRequest, JobRequest,
-            JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest, MarksRequest,
-            MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
-            RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
-            RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest,
-            UsageRequest, VerifyAuditRequest, VersionsRequest, WaitingMachinesRequest, WhoAmIRequest, WorkRequest,
+            AbandonRequest, AdmitJobRequest, BreakLeaseRequest, CancelJobRequest, ChangeMetadataRequest, CommitRequest,
+            ConfirmClockRequest, CopiesRequest, CreateDatedRequest, DetachJobRequest, DismissRequest,
+            EmptyTrashRequest, FindJobsRequest, FinishRebuildRequest, ForgetNodeRequest, GetAclRequest, HealthRequest,
+            ImportRequest, JobRequest, JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest,
+            MakeFolderRequest, MarksRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest,
+            QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest, RenewRequest,
+            ReportJobRequest, RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
+            TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest, VersionsRequest, WaitingMachinesRequest,
+            WhoAmIRequest, WorkRequest,
         },
     },
     sandbox::SandboxLayer,
@@ -233,6 +234,11 @@ fn the_requests_of_a_client_have_their_bytes() {
         "link-series": ClientRequest::LinkSeries(_) => ClientRequest::LinkSeries(links::series_asked()),
         "break-lease": ClientRequest::BreakLease(_) => ClientRequest::BreakLease(BreakLeaseRequest(path())),
         "events": ClientRequest::Events(_) => ClientRequest::Events(events::asked()),
+        "change-metadata": ClientRequest::ChangeMetadata(_) => ClientRequest::ChangeMetadata(ChangeMetadataRequest {
+            path: path(),
+            slice: slice(),
+            changes: BTreeMap::from([("k".into(), Some("v".into())), ("l".into(), None)]),
+        }),
         "versions": ClientRequest::Versions(_) => ClientRequest::Versions(VersionsRequest(path())),
     });
     compare!(vectors, RebuildRequest {

@@ -140,9 +140,12 @@ impl Master {
             rows.extend(self.forget_conflict(slice));
         }
         let Some(named) = self.catalog.names().path(file) else { return };
-        let copies = self.catalog.names().content(file).map(|content| content.copies);
+        let has_other_details = |content: FileContent| {
+            let SliceHeader { copies, user, .. } = &metadata.header;
+            content.copies != *copies || content.user != *user
+        };
         let says_other = self.catalog.names().own_acl(file) != metadata.header.acl.as_ref();
-        let differs = named != *path || copies != Some(metadata.header.copies) || says_other;
+        let differs = named != *path || says_other || self.catalog.names().content(file).is_none_or(has_other_details);
         if !differs {
             self.note_staged(key, metadata, state);
         }
@@ -168,7 +171,7 @@ impl Master {
                     rows.push(self.add_conflict(key, older, ConflictKind::OlderVersion, Some(slice), true));
                 }
                 if let Some(rows) = &mut moved {
-                    rows.extend(self.take_copy_count(now, file, metadata));
+                    rows.extend(self.take_details(now, file, metadata));
                     // A staged copy may never have received the rights.
                     rows.extend(match is_staged {
                         true if says_other => self.take_common_acl(key, file, metadata),
@@ -353,25 +356,11 @@ impl Master {
         of_holders.max(self.log.rebuild.renamed.get(&slice).copied()).max(of_copy).unwrap_or(Recency::NONE)
     }
 
-    /// Gives a file the number of copies from newer knowledge.
-    fn take_copy_count(&mut self, now: Now, file: FileId, metadata: &SliceMetadata) -> Vec<RowChange> {
-        let there = self
-            .catalog
-            .names()
-            .path(file)
-            .zip(self.catalog.names().owner(file).cloned())
-            .zip(self.catalog.names().content(file));
-        let Some(((path, owner), content)) = there else { return Vec::new() };
-        if content.copies == metadata.header.copies {
-            return Vec::new();
-        }
-        let modified = self.catalog.names().modified(file).unwrap_or(metadata.header.modified_unix_millis);
-        let content = FileContent { copies: metadata.header.copies, ..content };
-        // The same content with another number of copies: the slice reported as freed is the one that stays.
-        self.catalog
-            .put_entry(now, &path, false, &owner, content, modified)
-            .map(|change| change.rows)
-            .unwrap_or_default()
+    /// Gives a file the number of copies and the user metadata from newer knowledge.
+    fn take_details(&mut self, now: Now, file: FileId, metadata: &SliceMetadata) -> Vec<RowChange> {
+        let Some(content) = self.catalog.names().content(file) else { return Vec::new() };
+        let (copies, user) = (metadata.header.copies, metadata.header.user.clone());
+        self.catalog.set_content_details(now, file, FileContent { copies, user, ..content })
     }
 
     /// Two copies have different rights for a file, and neither is newer: what both grant holds. A copy without rights

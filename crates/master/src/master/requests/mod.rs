@@ -3,6 +3,7 @@
 
 mod acl_requests;
 mod job_inputs;
+pub(super) mod metadata_requests;
 mod name_requests;
 mod policy_requests;
 mod trash_requests;

@@ -16,7 +16,7 @@ use crate::{
     Master,
     access::{sessions::ClientSession, tickets::WriteFrom},
     catalog::{memory_files::check_memory_name, namespace::folder_refusal, rights::acts_for},
-    master::uploads::upload_targets::AppendBase,
+    master::{requests::metadata_requests::check_user_metadata, uploads::upload_targets::AppendBase},
     writes::lease_table::Lease,
 };
 
@@ -242,13 +242,7 @@ fn check_request(request: &CreateRequest) -> Result<(), Refusal> {
     if request.records == RecordFraming::Fixed(0) {
         return usage("records of 0 bytes make no sense; give their length in bytes".into());
     }
-    let metadata_bytes: usize = request.user.iter().map(|(key, value)| key.len() + value.len()).sum();
-    if metadata_bytes > limits::USER_METADATA_BYTES_MAX {
-        return usage(format!(
-            "{metadata_bytes} bytes of metadata are too many; {} are allowed",
-            limits::USER_METADATA_BYTES_MAX
-        ));
-    }
+    check_user_metadata(&request.user)?;
     check_length(request.bytes_expected.unwrap_or(0))
 }
 

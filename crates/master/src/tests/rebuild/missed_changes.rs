@@ -3,6 +3,7 @@
 // Promise 17.
 
 use protocol::{
+    Policy,
     acl::Acl,
     message::{
         access::AclRequest,
@@ -23,9 +24,10 @@ enum Change {
     Remove,
     RemoveFolder,
     Close,
+    Metadata,
 }
 
-const CHANGES: [Change; 7] = [
+const CHANGES: [Change; 8] = [
     Change::Rename,
     Change::RenameFolder,
     Change::Restore,
@@ -33,6 +35,7 @@ const CHANGES: [Change; 7] = [
     Change::Remove,
     Change::RemoveFolder,
     Change::Close,
+    Change::Metadata,
 ];
 
 /// Why `n2` does not follow.
@@ -77,6 +80,10 @@ impl Bench {
             Change::Remove => in_trash("/ann/f0"),
             Change::RemoveFolder => in_trash("/ann"),
             Change::Close => ClientRequest::Acl(close),
+            Change::Metadata => {
+                let slice = content(&self.stat("/ann/f0").entry).slice;
+                metadata::change("/ann/f0", slice, &[("k", Some("v"))])
+            }
         };
         let number = self.ask_later("admin", request);
         let answer = self.answer(number);
@@ -122,10 +129,17 @@ impl Bench {
         }
     }
 
-    /// Path, owner, and whether it has rights of its own.
-    fn names_and_rights(&mut self) -> Vec<(String, String, bool)> {
+    /// Path, owner, whether it has rights of its own, and its metadata.
+    fn names_and_rights(&mut self) -> Vec<(String, String, bool, BTreeMap<String, String>)> {
         let entries = self.everything().into_iter();
-        entries.map(|entry| (entry.path.to_string(), entry.owner.to_string(), entry.has_acl)).collect()
+        let told = entries.map(|entry| {
+            let user = match entry.kind {
+                EntryKind::File(content) => content.user,
+                EntryKind::Folder => BTreeMap::new(),
+            };
+            (entry.path.to_string(), entry.owner.to_string(), entry.has_acl, user)
+        });
+        told.collect()
     }
 
     fn outdated_rows(&self) -> usize {
@@ -174,6 +188,23 @@ fn a_change_that_a_node_has_not_done_though_it_has_the_rows_outlives_the_other_c
 #[test]
 fn a_change_of_a_restarted_master_before_a_node_came_outlives_the_other_copies_and_the_journal() {
     check(Missed::Unreported);
+}
+
+#[test]
+fn of_two_copies_the_metadata_of_the_one_with_newer_rows_count() {
+    for ids in [["n1", "n2"], ["n2", "n1"]] {
+        let mut bench = filled(&["a/1", "b/1"]);
+        bench.node_mut("n2").answers = false;
+        bench.change(Change::Metadata);
+        bench.set_policy("admin", "/ann", Policy { copies: Some(2), ..Policy::default() });
+        bench.advance(seconds(1));
+        let before = bench.names_and_rights();
+        bench.lose_journal(0);
+        bench.node_mut("n2").answers = true;
+        bench.join_each(&ids);
+        bench.advance(seconds(70));
+        assert_eq!((bench.names_and_rights(), bench.conflicts()), (before, vec![]), "{ids:?}");
+    }
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Requests about names: what is at a path, and changes of it. Each is one paragraph: what it is, its reply, its
 //! properties. This file never handles one.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Need, Properties, TypedRequest, answered_by};
 use crate::{
-    Policy, Rights, SectorPath,
+    Policy, Rights, SectorPath, SliceId,
     message::{
         audit::AuditKind,
-        client_reply::{ClientReply, Copies, EntryStatus, ListPage, Located, PolicyStatus, Usage},
+        client_reply::{ClientReply, Copies, Entry, EntryStatus, ListPage, Located, PolicyStatus, Usage},
     },
 };
 
@@ -175,6 +177,28 @@ impl TypedRequest for SetPolicyRequest {
             "set policy",
             &self.path,
         )
+    }
+}
+
+/// Change keys of a file's user metadata, as long as its content is still this one. The content itself stays, and so do
+/// its version and the date of its last change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeMetadataRequest {
+    /// The file.
+    pub path: SectorPath,
+    /// The slice that its content must still be.
+    pub slice: SliceId,
+    /// What each key is to be; `None`: it goes.
+    pub changes: BTreeMap<String, Option<String>>,
+}
+
+impl TypedRequest for ChangeMetadataRequest {
+    answered_by!(Entry, ClientReply::Entry(entry) => entry);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("change metadata", Need::On(&self.path, Rights::WRITE))
+            .repeatable()
+            .refused_as("change the metadata of", &self.path)
     }
 }
 
