@@ -33,7 +33,10 @@ pub use protocol::{
     Priority, Reason, RecordFraming, Refusal, Rights, SectorPath, Status, UserName,
     message::{
         access::AclStatus,
-        accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},
+        accounts::{
+            AccessKeyOwner, GroupStatus, NewAccessKey, NewSession, NewUser, Password, SessionStatus, TokenStatus,
+            UserChange, UserStatus, is_access_key_id,
+        },
         client_master::{
             Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, FileVersion, Health,
             JobRecord, JobState, NodeState, NodeStatus, OpenLease, PolicyStatus, QuotaOf, QuotaStatus, StageRecord,

@@ -3,6 +3,7 @@
 //! a disk or some ten milliseconds of a processor becomes a [`SecurityAction`]. It never opens a socket, reads a clock
 //! or waits for a disk.
 
+mod access_keys;
 mod actions;
 mod admission;
 mod audit_buffer;
@@ -44,6 +45,7 @@ use crate::{
     accounts::{Accounts, changes::ChangeLog, failed_logins::FailedLogins, machines, password_hash::PasswordHash},
     rules::{saves::PendingSaves, waiting_list::WaitingList},
 };
+pub use access_keys::AccessKeySecrets;
 pub use actions::{
     AuditWrite, AuditWriteId, CheckId, IssuedCertificate, SecurityAction, SecurityBatchId, SecurityCaller,
     SecurityCompletion,
@@ -60,12 +62,14 @@ use provider_questions::ProviderLogins;
 ///   [`revalidation`] checks those users again later.
 /// - [`nodes`] admits nodes, [`admission`] gives machines their certificates, and [`machine_admin`] does what
 ///   administrators order about machines.
-/// - [`users`] answers requests about accounts, with [`password_change`] and [`sessions`].
+/// - [`users`] answers requests about accounts, with [`password_change`], [`sessions`] and [`access_keys`].
 #[derive(Debug)]
 pub struct Security {
     accounts: Accounts,
     /// Draws 32 random bytes for tokens and ids.
     random: fn() -> [u8; 32],
+    /// What makes the secrets of access keys; without it there are none.
+    access_keys: Option<AccessKeySecrets>,
     changes: ChangeLog,
     /// When ended sessions are forgotten next, as [`Now::monotonic`].
     next_forgetting: Duration,
@@ -102,6 +106,7 @@ impl Security {
         Ok(Self {
             accounts,
             random: draw,
+            access_keys: None,
             changes: ChangeLog::new(id_of(draw())),
             next_forgetting: Duration::ZERO,
             decoy: PasswordHash::new("no one's password")?,

@@ -6,14 +6,15 @@ use protocol::{
     CredentialId, UserName,
     message::{
         accounts::{
-            AccountsPage, GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange,
-            UserStatus,
+            AccessKeyOwner, AccountsPage, GroupStatus, NewAccessKey, NewSession, NewUser, Password, SessionStatus,
+            TokenStatus, UserChange, UserStatus,
         },
         master_security::KnownUser,
         request::{
-            AddGroupRequest, AddTokenRequest, Call, ChangeUserRequest, GroupsRequest, RemoveGroupRequest,
-            RemoveUserRequest, RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest,
-            SetMemberRequest, SetPasswordRequest, TokensRequest, UsersRequest, WhoAmIRequest,
+            AccessKeyOwnerRequest, AddAccessKeyRequest, AddGroupRequest, AddTokenRequest, Call, ChangeUserRequest,
+            GroupsRequest, RemoveGroupRequest, RemoveUserRequest, RevokeSessionRequest, RevokeSessionsOfRequest,
+            RevokeTokenRequest, SessionsRequest, SetMemberRequest, SetPasswordRequest, TokensRequest, UsersRequest,
+            WhoAmIRequest,
         },
     },
 };
@@ -110,6 +111,24 @@ impl Client {
     pub async fn add_token(&self, user: &UserName, name: &str, life_seconds: u64) -> Result<NewSession, ClientError> {
         let request = AddTokenRequest { user: user.clone(), name: name.into(), life_seconds };
         self.ask(request).await
+    }
+
+    /// Gives a user an access key, for doors that check signatures, valid for this many seconds. It is listed and revoked
+    /// as the token that it is.
+    ///
+    /// # Errors
+    /// As [`add_token`](Self::add_token).
+    pub async fn add_access_key(&self, user: &UserName, life_seconds: u64) -> Result<NewAccessKey, ClientError> {
+        self.ask(AddAccessKeyRequest { user: user.clone(), life_seconds }).await
+    }
+
+    /// Whose an access key is, for a door that serves what is signed with it. For members of the group `gateways`, and
+    /// administrators.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such key (any more).
+    pub async fn access_key_owner(&self, id: &str) -> Result<AccessKeyOwner, ClientError> {
+        self.ask(AccessKeyOwnerRequest(id.to_owned())).await
     }
 
     /// A user's tokens, oldest first. For another user: administrators only.

@@ -52,6 +52,10 @@ pub enum AccountsReply {
         /// Whether more come after them.
         more: bool,
     },
+    /// A new access key, whose secret is kept nowhere.
+    AccessKey(NewAccessKey),
+    /// Whose an access key is.
+    AccessKeyOwner(AccessKeyOwner),
 }
 
 /// A page of what accounts list.
@@ -78,6 +82,47 @@ impl fmt::Debug for NewSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NewSession({})", self.credential)
     }
+}
+
+/// A key by which doors know a user that check signatures, as S3 does. Its secret is given to its user once, and is kept
+/// nowhere: the security server can make it again.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewAccessKey {
+    /// The id, which requests name: the name of the token that it is.
+    pub id: String,
+    /// The secret that requests are signed with.
+    pub secret: String,
+    /// Until when it is good, in milliseconds since the Unix epoch.
+    pub until_unix_millis: u64,
+}
+
+impl fmt::Debug for NewAccessKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NewAccessKey({})", self.id)
+    }
+}
+
+/// Whose an access key is, as a door learns it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessKeyOwner {
+    /// The user.
+    pub user: UserName,
+    /// The secret that requests are signed with.
+    pub secret: String,
+    /// The token that logs the user in.
+    pub token: [u8; 32],
+}
+
+impl fmt::Debug for AccessKeyOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AccessKeyOwner({})", self.user)
+    }
+}
+
+/// Whether this is the id of an access key. A token that people name is never called so.
+pub fn is_access_key_id(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_uppercase() || (b'2'..=b'7').contains(&byte);
+    text.len() == ACCESS_KEY_ID_LETTERS && text.starts_with(ACCESS_KEY_PREFIX) && text.bytes().all(is_letter)
 }
 
 /// A group with those in it.
@@ -171,5 +216,11 @@ impl fmt::Debug for Password {
     }
 }
 
+/// What the id of an access key begins with; then come letters and digits of base 32.
+pub const ACCESS_KEY_PREFIX: &str = "SK";
+/// Letters of the id of an access key, as many as clients expect.
+pub const ACCESS_KEY_ID_LETTERS: usize = 20;
+/// The group whose members learn whose an access key is, so that they can serve requests that are signed with it.
+pub const GATEWAYS_GROUP: &str = "gateways";
 /// Longest life of a token in seconds: a year and a day, so that what is forgotten ends by itself.
 pub const TOKEN_LIFE_SECONDS_MAX: u64 = 366 * 24 * 3_600;

@@ -20,9 +20,10 @@ use std::fmt;
 
 pub use self::{
     account_requests::{
-        AccountsRequest, AddGroupRequest, AddTokenRequest, ChangeUserRequest, GroupsRequest, RemoveGroupRequest,
-        RemoveUserRequest, RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest,
-        SetMemberRequest, SetPasswordRequest, TokensRequest, UsersRequest, WhoAmIRequest,
+        AccessKeyOwnerRequest, AccountsRequest, AddAccessKeyRequest, AddGroupRequest, AddTokenRequest,
+        ChangeUserRequest, GroupsRequest, RemoveGroupRequest, RemoveUserRequest, RevokeSessionRequest,
+        RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest, SetMemberRequest, SetPasswordRequest,
+        TokensRequest, UsersRequest, WhoAmIRequest,
     },
     acl_requests::{
         AclRequest, AddToAclRequest, ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest,

@@ -88,6 +88,36 @@ pub(crate) enum UserCommand {
     /// Tokens: what programs log in with
     #[command(subcommand, after_help = "Example: sector user token add alice nightly --life 30d")]
     Token(TokenCommand),
+    /// Access keys: what programs that speak S3 sign with
+    #[command(subcommand, after_help = "Example: sector user key add")]
+    Key(KeyCommand),
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Make an access key and print it with its secret, once
+    #[command(after_help = "Example: sector user key add --life 30d")]
+    Add {
+        /// Whose [default: yours]
+        user: Option<UserName>,
+        /// How long it is good
+        #[arg(long, default_value = "90d", value_name = "TIME", value_parser = humantime::parse_duration)]
+        life: std::time::Duration,
+    },
+    /// A user's access keys
+    #[command(after_help = "Example: sector user key list")]
+    List {
+        /// Whose [default: yours]
+        user: Option<UserName>,
+    },
+    /// Make an access key worthless
+    #[command(after_help = "Example: sector user key remove SKEXAMPLEEXAMPLEEXAM")]
+    Remove {
+        /// Its id
+        key: String,
+        /// Whose [default: yours]
+        user: Option<UserName>,
+    },
 }
 
 #[derive(Clone, Debug, Subcommand)]

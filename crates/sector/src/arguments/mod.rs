@@ -24,7 +24,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 pub(crate) use terminal::Global;
 
-pub(crate) use account_args::{GroupCommand, Login, SessionCommand, TokenCommand, UserCommand};
+pub(crate) use account_args::{GroupCommand, KeyCommand, Login, SessionCommand, TokenCommand, UserCommand};
 pub(crate) use acl_args::AclCommand;
 pub(crate) use admission_args::{
     Allow, Approve, MasterJoin, NodeJoin, NodeTicket, SecurityCommand, SecurityInit, SecurityRole, SecurityTicket,

@@ -2,7 +2,7 @@
 //! cloud does.
 
 use client::{
-    Client, NewUser, Password, Profile, QuotaOf, UserChange, UserName,
+    Client, NewUser, Password, Profile, QuotaOf, Reason, UserChange, UserName, is_access_key_id,
     views::{GroupView, TokenView, UserView},
 };
 use serde::Serialize;
@@ -13,7 +13,7 @@ use terminal::{
 };
 
 use super::password_input::PasswordInput;
-use crate::arguments::{Global, GroupCommand, TokenCommand, UserCommand};
+use crate::arguments::{Global, GroupCommand, KeyCommand, TokenCommand, UserCommand};
 
 /// `sector user`.
 pub(crate) async fn user(cloud: &Client, command: UserCommand, global: &Global) -> Result<(), Failure> {
@@ -47,6 +47,7 @@ pub(crate) async fn user(cloud: &Client, command: UserCommand, global: &Global) 
             Ok(())
         }
         UserCommand::Token(command) => token(cloud, command, global).await,
+        UserCommand::Key(command) => key(cloud, command, global).await,
     }
 }
 
@@ -149,21 +150,53 @@ async fn token(cloud: &Client, command: TokenCommand, global: &Global) -> Result
             show::line(text);
             Ok(())
         }
-        TokenCommand::List { user } => {
-            let tokens = cloud.tokens(&user).await?.into_iter();
-            if global.json {
-                return show::json(&tokens.map(TokenView::from).collect::<Vec<_>>());
-            }
-            let time = |millis: Option<u64>| millis.map_or_else(|| "-".into(), show::time);
-            let row = |token: client::TokenStatus| {
-                let (made, until) = (Some(token.made_unix_millis), token.until_unix_millis);
-                vec![token.name, time(made), time(until), time(token.used_unix_millis)]
-            };
-            show::table(&["name", "made", "until", "last used"], &tokens.map(row).collect::<Vec<_>>());
-            Ok(())
-        }
+        TokenCommand::List { user } => show_tokens(cloud.tokens(&user).await?, "name", global),
         TokenCommand::Revoke { user, name } => Ok(cloud.revoke_token(&user, &name).await?),
     }
+}
+
+async fn key(cloud: &Client, command: KeyCommand, global: &Global) -> Result<(), Failure> {
+    let own = |user: Option<UserName>| user.unwrap_or_else(|| cloud.user().clone());
+    match command {
+        KeyCommand::Add { user, life } => {
+            let user = own(user);
+            let key = cloud.add_access_key(&user, life.as_secs()).await?;
+            if global.json {
+                let until = show::json_time(key.until_unix_millis);
+                return show::json(&NewKeyView { user: user.to_string(), id: key.id, secret: key.secret, until });
+            }
+            // As the environment of most programs takes it.
+            show::line(format!("AWS_ACCESS_KEY_ID={}", key.id));
+            show::line(format!("AWS_SECRET_ACCESS_KEY={}", key.secret));
+            Ok(())
+        }
+        KeyCommand::List { user } => {
+            let mut keys = cloud.tokens(&own(user)).await?;
+            keys.retain(|token| is_access_key_id(&token.name));
+            show_tokens(keys, "id", global)
+        }
+        KeyCommand::Remove { key, user } => {
+            if !is_access_key_id(&key) {
+                let message = format!("`{key}` is not the id of an access key; see `sector user key list`");
+                return Err(Failure::new(Reason::Invalid, message));
+            }
+            Ok(cloud.revoke_token(&own(user), &key).await?)
+        }
+    }
+}
+
+fn show_tokens(tokens: Vec<client::TokenStatus>, name: &str, global: &Global) -> Result<(), Failure> {
+    let tokens = tokens.into_iter();
+    if global.json {
+        return show::json(&tokens.map(TokenView::from).collect::<Vec<_>>());
+    }
+    let time = |millis: Option<u64>| millis.map_or_else(|| "-".into(), show::time);
+    let row = |token: client::TokenStatus| {
+        let (made, until) = (Some(token.made_unix_millis), token.until_unix_millis);
+        vec![token.name, time(made), time(until), time(token.used_unix_millis)]
+    };
+    show::table(&[name, "made", "until", "last used"], &tokens.map(row).collect::<Vec<_>>());
+    Ok(())
 }
 
 fn or_dash(text: String) -> String {
@@ -175,5 +208,13 @@ struct NewTokenView {
     user: String,
     name: String,
     token: String,
+    until: String,
+}
+
+#[derive(Serialize)]
+struct NewKeyView {
+    user: String,
+    id: String,
+    secret: String,
     until: String,
 }

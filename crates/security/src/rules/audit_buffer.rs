@@ -12,17 +12,17 @@ use std::{
 use protocol::{
     AddressRange, NodeId, Now, Status, UserName,
     message::{
-        accounts::{AccountsRequest, UserChange},
+        accounts::{ACCESS_KEY_ID_LETTERS, AccountsRequest, UserChange},
         admission::{AdmissionRequest, AdmissionVerb, Enrolment},
         audit::{AuditBatch, AuditEvent, AuditKind, AuditOutcome},
         join::Secret,
         login::{DeviceReply, DeviceRequest},
         master_security::{SecurityReply, SecurityRequest},
         request::{
-            AddGroupRequest, AddTicketRequest, AddTokenRequest, AllowRequest, ApproveRequest, ChangeUserRequest,
-            RejectRequest, RemoveGroupRequest, RemoveUserRequest, RevokeSessionRequest, RevokeSessionsOfRequest,
-            RevokeTokenRequest, SetMemberRequest, SetPasswordRequest, StrikeRequest, TokensRequest,
-            WaitingMachinesRequest,
+            AccessKeyOwnerRequest, AddAccessKeyRequest, AddGroupRequest, AddTicketRequest, AddTokenRequest,
+            AllowRequest, ApproveRequest, ChangeUserRequest, RejectRequest, RemoveGroupRequest, RemoveUserRequest,
+            RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SetMemberRequest, SetPasswordRequest,
+            StrikeRequest, TokensRequest, WaitingMachinesRequest,
         },
     },
     refusals::{RefusalBudget, source_of},
@@ -390,6 +390,12 @@ fn about_accounts(request: &AccountsRequest) -> Asked {
         }
         Ask::AddToken(AddTokenRequest { user, name, life_seconds }) => {
             Asked { note: format!("{name}, for {life_seconds} s"), ..change("add token", user.to_string()) }
+        }
+        Ask::AddAccessKey(AddAccessKeyRequest { user, life_seconds }) => {
+            Asked { note: format!("for {life_seconds} s"), ..change("add access key", user.to_string()) }
+        }
+        Ask::AccessKeyOwner(AccessKeyOwnerRequest(id)) => {
+            Asked { object: id.chars().take(ACCESS_KEY_ID_LETTERS).collect(), ..look("learn whose access key it is") }
         }
         Ask::RevokeToken(RevokeTokenRequest { user, name }) => {
             Asked { note: name.clone(), ..change("revoke token", user.to_string()) }

@@ -4,7 +4,7 @@
 use protocol::{
     CredentialId, Now, Reason, Refusal, UserName,
     message::{
-        accounts::{AccountsReply, NewSession, SessionStatus, TOKEN_LIFE_SECONDS_MAX, TokenStatus},
+        accounts::{AccountsReply, NewSession, SessionStatus, TOKEN_LIFE_SECONDS_MAX, TokenStatus, is_access_key_id},
         master_security::{Asker, SecurityReply},
     },
 };
@@ -22,6 +22,18 @@ use crate::{
     },
 };
 
+/// A token that is to be added.
+pub(super) struct NewToken<'a> {
+    /// Whose.
+    pub(super) user: &'a UserName,
+    /// What it is called.
+    pub(super) name: String,
+    /// The token itself.
+    pub(super) token: [u8; 32],
+    /// How long it is good.
+    pub(super) life_seconds: u64,
+}
+
 impl Security {
     pub(super) fn add_token(
         &mut self,
@@ -31,7 +43,28 @@ impl Security {
         (user, name): (UserName, String),
         life_seconds: u64,
     ) -> AccountsResult {
-        let admin = self.check_own(now, by, &user, "give others a token")?;
+        if UserName::new(name.as_str()).is_err() || is_access_key_id(&name) {
+            let message = "a token's name has 1 to 64 letters, digits, `-`, `_` and `.`, and is not like the id of an \
+                           access key; choose another";
+            return Err(Refusal::new(Reason::Invalid, message));
+        }
+        let token = (self.random)();
+        let (credential, until_unix_millis, account) =
+            self.with_token(now, by, NewToken { user: &user, name, token, life_seconds })?;
+        let reply = AccountsReply::Token(NewSession { credential, token, until_unix_millis });
+        let row = accounts::set_user(&user, &account);
+        self.change(caller, row.map(|row| vec![row]), SecurityReply::Accounts(reply));
+        Ok(None)
+    }
+
+    /// The user's account with a further token, which `by` may give. Also the token's id, and until when it is good.
+    pub(super) fn with_token(
+        &self,
+        now: Now,
+        by: &Asker,
+        NewToken { user, name, token, life_seconds }: NewToken<'_>,
+    ) -> Result<(CredentialId, u64, User), Refusal> {
+        let admin = self.check_own(now, by, user, "give others a token")?;
         let is_token = self.account(&by.rights.user)?.tokens.iter().any(|token| token.id == by.credential);
         if !admin && is_token {
             // Otherwise a token that was stolen, or that expires, would have children that live on.
@@ -42,33 +75,25 @@ impl Security {
             let days = TOKEN_LIFE_SECONDS_MAX / 86_400;
             return Err(Refusal::new(Reason::Invalid, format!("a token lives for a second to {days} days")));
         }
-        if UserName::new(name.as_str()).is_err() {
-            let message = "a token's name has 1 to 64 letters, digits, `-`, `_` and `.`; choose another";
-            return Err(Refusal::new(Reason::Invalid, message));
-        }
-        let (token, credential) = ((self.random)(), self.random_id());
-        let mut account = self.account(&user)?.clone();
+        let mut account = self.account(user)?.clone();
         // Expired tokens make room, even for one of the same name.
         account.tokens.retain(|token| token.is_good(now));
         if account.tokens.iter().any(|token| token.name == name) {
-            return Err(SecurityError::TokenExists(user, name).refusal());
+            return Err(SecurityError::TokenExists(user.clone(), name).refusal());
         }
         if account.tokens.len() >= TOKENS_MAX {
             return Err(SecurityError::TooMany { what: "tokens of one user", most: TOKENS_MAX }.refusal());
         }
-        let until_unix_millis = now.unix_millis.saturating_add(life_seconds * 1_000);
+        let (id, until_unix_millis) = (self.random_id(), now.unix_millis.saturating_add(life_seconds * 1_000));
         account.tokens.push(Token {
-            id: credential,
+            id,
             name,
             hash: TokenHash::new(&token),
             made_unix_millis: now.unix_millis,
             until_unix_millis: Some(until_unix_millis),
             used_unix_millis: 0,
         });
-        let reply = AccountsReply::Token(NewSession { credential, token, until_unix_millis });
-        let row = accounts::set_user(&user, &account);
-        self.change(caller, row.map(|row| vec![row]), SecurityReply::Accounts(reply));
-        Ok(None)
+        Ok((id, until_unix_millis, account))
     }
 
     pub(super) fn tokens(&self, now: Now, by: &Asker, user: &UserName) -> Result<AccountsReply, Refusal> {

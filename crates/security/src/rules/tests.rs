@@ -1,6 +1,7 @@
 //! Tests of the security server's rules: who is let in, and what each question changes.
 
 #![allow(clippy::unwrap_used)]
+mod access_keys;
 mod accounts;
 mod guessing;
 mod recording;

@@ -7,9 +7,10 @@ use protocol::{
         accounts::{AccountsReply, AccountsRequest, GroupStatus, NewUser, UserChange, UserStatus},
         master_security::{Asker, HeldSession, KnownUser, SecurityReply},
         request::{
-            AddGroupRequest, AddTokenRequest, ChangeUserRequest, GroupsRequest, RemoveGroupRequest, RemoveUserRequest,
-            RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest, SetMemberRequest,
-            SetPasswordRequest, TokensRequest, UsersRequest, WhoAmIRequest,
+            AccessKeyOwnerRequest, AddAccessKeyRequest, AddGroupRequest, AddTokenRequest, ChangeUserRequest,
+            GroupsRequest, RemoveGroupRequest, RemoveUserRequest, RevokeSessionRequest, RevokeSessionsOfRequest,
+            RevokeTokenRequest, SessionsRequest, SetMemberRequest, SetPasswordRequest, TokensRequest, UsersRequest,
+            WhoAmIRequest,
         },
     },
 };
@@ -52,6 +53,12 @@ impl Security {
             }
             AccountsRequest::AddToken(AddTokenRequest { user, name, life_seconds }) => {
                 self.add_token(now, caller, &by, (user, name), life_seconds)
+            }
+            AccountsRequest::AddAccessKey(AddAccessKeyRequest { user, life_seconds }) => {
+                self.add_access_key(now, caller, &by, &user, life_seconds)
+            }
+            AccountsRequest::AccessKeyOwner(AccessKeyOwnerRequest(id)) => {
+                self.access_key_owner(now, &by, &id).map(Some)
             }
             AccountsRequest::Tokens(TokensRequest(user)) => self.tokens(now, &by, &user).map(Some),
             AccountsRequest::RevokeToken(RevokeTokenRequest { user, name }) => {

@@ -32,6 +32,7 @@ use protocol::{
     limits,
     message::master_security::{SecurityReply, SecurityRequest},
 };
+use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
 use store::{Journal, finish_file_replacement};
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
@@ -44,7 +45,7 @@ use crate::{
     accounts::{self, Accounts},
     audit::{AUDIT_FOLDER, AuditLog},
     provider::{ProviderMapping, Providers},
-    rules::{Connection, Security},
+    rules::{AccessKeySecrets, Connection, Security},
     server::{
         server_loop::{ServerEvent, ServerLoop},
         signer::{CertificateRenewal, Signer},
@@ -206,7 +207,15 @@ fn open(folder: &Path) -> Result<(Journal, Authority, Security, AuditLog), Secur
     }
     let now = Clock::start().now().unix_millis;
     let record = AuditLog::open(&folder.join(AUDIT_FOLDER), accounts::audit_head(&journal)?, now)?;
-    Ok((journal, authority, Security::new(accounts)?.with_audit(), record))
+    let security = Security::new(accounts)?.with_access_keys(access_key_secrets(&authority)?).with_audit();
+    Ok((journal, authority, security, record))
+}
+
+/// Made of the bytes of the authority's private key, however its file is laid out.
+fn access_key_secrets(authority: &Authority) -> Result<AccessKeySecrets, SecurityError> {
+    let key = PrivateKeyDer::from_pem_slice(authority.key_pem().as_bytes());
+    let key = key.map_err(|_| SecurityError::Panicked("read the authority's key"))?;
+    Ok(AccessKeySecrets::new(key.secret_der()))
 }
 
 /// What every connection needs.

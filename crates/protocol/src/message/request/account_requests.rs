@@ -8,8 +8,8 @@ use crate::{
     CredentialId, UserName,
     message::{
         accounts::{
-            AccountsPage, AccountsReply, GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus,
-            UserChange, UserStatus,
+            AccessKeyOwner, AccountsPage, AccountsReply, GroupStatus, NewAccessKey, NewSession, NewUser, Password,
+            SessionStatus, TokenStatus, UserChange, UserStatus,
         },
         client_reply::ClientReply,
         master_security::KnownUser,
@@ -35,6 +35,8 @@ request_family! {
         Sessions(SessionsRequest),
         RevokeSession(RevokeSessionRequest),
         RevokeSessionsOf(RevokeSessionsOfRequest),
+        AddAccessKey(AddAccessKeyRequest),
+        AccessKeyOwner(AccessKeyOwnerRequest),
     }
 }
 
@@ -217,6 +219,43 @@ impl TypedRequest for AddTokenRequest {
 
     fn properties(&self) -> Properties<'_> {
         Properties::new("add token", Need::Login).during_rebuild().without_names().refused_as("change accounts", "")
+    }
+}
+
+/// Give a user an access key. Everyone may for themselves, in a login session. It is listed and revoked as the token that
+/// it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddAccessKeyRequest {
+    /// Who.
+    pub user: UserName,
+    /// How long it is good, in seconds, at most as long as a token.
+    pub life_seconds: u64,
+}
+
+impl TypedRequest for AddAccessKeyRequest {
+    answered_by!(NewAccessKey, ClientReply::Accounts(AccountsReply::AccessKey(key)) => key);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("add access key", Need::Login)
+            .during_rebuild()
+            .without_names()
+            .refused_as("change accounts", "")
+    }
+}
+
+/// Whose an access key is, by its id. Members of the group `gateways` may ask, and administrators.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessKeyOwnerRequest(pub String);
+
+impl TypedRequest for AccessKeyOwnerRequest {
+    answered_by!(AccessKeyOwner, ClientReply::Accounts(AccountsReply::AccessKeyOwner(owner)) => owner);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("access key owner", Need::Login)
+            .repeatable()
+            .during_rebuild()
+            .without_names()
+            .refused_as("learn whose access key it is", "")
     }
 }
 

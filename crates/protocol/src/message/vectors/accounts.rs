@@ -5,13 +5,14 @@ use crate::{
     AddressRange, CredentialId,
     message::{
         accounts::{
-            AccountsReply, AccountsRequest, GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus,
-            UserChange, UserStatus,
+            AccessKeyOwner, AccountsReply, AccountsRequest, GroupStatus, NewAccessKey, NewSession, NewUser, Password,
+            SessionStatus, TokenStatus, UserChange, UserStatus,
         },
         request::{
-            AddGroupRequest, AddTokenRequest, ChangeUserRequest, GroupsRequest, RemoveGroupRequest, RemoveUserRequest,
-            RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest, SetMemberRequest,
-            SetPasswordRequest, TokensRequest, UsersRequest, WhoAmIRequest,
+            AccessKeyOwnerRequest, AddAccessKeyRequest, AddGroupRequest, AddTokenRequest, ChangeUserRequest,
+            GroupsRequest, RemoveGroupRequest, RemoveUserRequest, RevokeSessionRequest, RevokeSessionsOfRequest,
+            RevokeTokenRequest, SessionsRequest, SetMemberRequest, SetPasswordRequest, TokensRequest, UsersRequest,
+            WhoAmIRequest,
         },
     },
 };
@@ -42,6 +43,10 @@ fn the_words_about_accounts_have_their_bytes() {
         "remove-group": AccountsRequest::RemoveGroup(_) => AccountsRequest::RemoveGroup(RemoveGroupRequest("astro".into())),
         "set-member": AccountsRequest::SetMember(_) =>
             AccountsRequest::SetMember(SetMemberRequest { group: "astro".into(), user: user(), member: true }),
+        "add-access-key": AccountsRequest::AddAccessKey(_) =>
+            AccountsRequest::AddAccessKey(AddAccessKeyRequest { user: user(), life_seconds: 86_400 }),
+        "access-key-owner": AccountsRequest::AccessKeyOwner(_) =>
+            AccountsRequest::AccessKeyOwner(AccessKeyOwnerRequest("SKABCDEFGHIJKLMNOPQR".into())),
         "add-token": AccountsRequest::AddToken(_) =>
             AccountsRequest::AddToken(AddTokenRequest { user: user(), name: "nightly".into(), life_seconds: 86_400 }),
         "tokens": AccountsRequest::Tokens(_) => AccountsRequest::Tokens(TokensRequest(user())),
@@ -96,6 +101,16 @@ fn the_answers_about_accounts_have_their_bytes() {
         "groups": AccountsReply::Groups { .. } => AccountsReply::Groups { groups: vec![group], more: false },
         "token": AccountsReply::Token(_) => AccountsReply::Token(new_session()),
         "tokens": AccountsReply::Tokens(_) => AccountsReply::Tokens(vec![token]),
+        "access-key": AccountsReply::AccessKey(_) => AccountsReply::AccessKey(NewAccessKey {
+            id: "SKABCDEFGHIJKLMNOPQR".into(),
+            secret: "s".into(),
+            until_unix_millis: 9,
+        }),
+        "access-key-owner": AccountsReply::AccessKeyOwner(_) => AccountsReply::AccessKeyOwner(AccessKeyOwner {
+            user: user(),
+            secret: "s".into(),
+            token: [7; 32],
+        }),
         "sessions": AccountsReply::Sessions { .. } => AccountsReply::Sessions { sessions: vec![session], more: true },
     });
     vectors.finish();
