@@ -14,7 +14,7 @@ use serde_json::Value;
 fn an_image_that_is_asked_for_often_comes_and_is_never_trusted() {
     let Some(testbed) = CliTestbed::up(&["--sites", "2", "--nodes-per-site", "1", "--rtt", "20ms"]) else { return };
     let image = testbed.folder().join("far.fits");
-    fs::write(&image, fits_image(1_000)).unwrap();
+    fs::write(&image, fits_image(1_000, 7)).unwrap();
     testbed.ok_at("site2", &["mkdir", "/far"]);
     testbed.ok_at("site2", &["policy", "set", "/far", "copies=1", "sites=site2"]);
     testbed.ok_at("site2", &["put", image.to_str().unwrap(), "/far/m51.fits"]);
@@ -24,6 +24,12 @@ fn an_image_that_is_asked_for_often_comes_and_is_never_trusted() {
     assert_eq!(portal.status()["hot"]["images"], 0);
     let first = portal.load("1");
     assert_eq!(first["levels"], serde_json::json!([0.0, 0.0, 1.0]), "{first}");
+    // An image that is open here is asked for anew each time: what has replaced it is what is cut.
+    assert_eq!(portal.cut(11, 21), part_of_image(7, 11, 21));
+    fs::write(&image, fits_image(1_000, 9)).unwrap();
+    testbed.ok_at("site2", &["put", image.to_str().unwrap(), "/far/m51.fits"]);
+    assert_eq!(portal.cut(11, 21), part_of_image(9, 11, 21));
+    assert_eq!(portal.cut(981, 500), part_of_image(9, 981, 500));
     portal.load("20");
     poll_until("it has come", || (portal.status()["hot"]["images"] == 1).then_some(()));
     let (near, status) = (portal.load("5"), portal.status());
@@ -88,10 +94,21 @@ impl<'a> Portal<'a> {
     }
 
     fn status(&self) -> Value {
-        let ask = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())";
-        let url = format!("{}/portal/status", self.url);
-        let words = ["oct", "testbed", "run", "site1", "python3", "-c", ask, &url];
-        serde_json::from_str(&self.testbed.ok(&words)).unwrap()
+        serde_json::from_slice(&self.get("portal/status")).unwrap()
+    }
+
+    /// The pixels of a part of [`PART`] x [`PART`] pixels that begins there, counted from 1.
+    fn cut(&self, x: usize, y: usize) -> Vec<u8> {
+        let (last_x, last_y) = (x + PART - 1, y + PART - 1);
+        let made = self.get(&format!("soda/sync?ID=/far/m51.fits&SUB=%5B{x}:{last_x},{y}:{last_y}%5D"));
+        made[made.len() - 2_880..][..2 * PART * PART].to_vec()
+    }
+
+    fn get(&self, address: &str) -> Vec<u8> {
+        let ask = "import sys, urllib.request; print(*urllib.request.urlopen(sys.argv[1]).read())";
+        let url = format!("{}/{address}", self.url);
+        let told = self.testbed.ok(&["oct", "testbed", "run", "site1", "python3", "-c", ask, &url]);
+        told.split_whitespace().map(|byte| byte.parse().unwrap()).collect()
     }
 }
 
@@ -103,8 +120,21 @@ impl Drop for Portal<'_> {
     }
 }
 
-/// An image of so many rows and columns, of 16 bits each.
-fn fits_image(side: usize) -> Vec<u8> {
+/// Side of the parts that are cut.
+const PART: usize = 20;
+
+fn pixel(factor: usize, x: usize, y: usize) -> [u8; 2] {
+    ((factor * (x + 1_000 * y)) as i16).to_be_bytes()
+}
+
+/// The pixels of such an image that [`Portal::cut`] gives.
+fn part_of_image(factor: usize, x: usize, y: usize) -> Vec<u8> {
+    let rows = (y - 1..y - 1 + PART).flat_map(|y| (x - 1..x - 1 + PART).map(move |x| (x, y)));
+    rows.flat_map(|(x, y)| pixel(factor, x, y)).collect()
+}
+
+/// An image of so many rows and columns, of 16 bits each, which differ by the factor.
+fn fits_image(side: usize, factor: usize) -> Vec<u8> {
     let cards = [
         ("SIMPLE", "T"),
         ("BITPIX", "16"),
@@ -116,7 +146,7 @@ fn fits_image(side: usize) -> Vec<u8> {
         cards.iter().flat_map(|(name, value)| format!("{name:<8}= {value:>20}{:50}", "").into_bytes()).collect();
     bytes.extend(format!("{:<80}", "END").into_bytes());
     bytes.resize(bytes.len().next_multiple_of(2_880), b' ');
-    bytes.extend((0..side * side).flat_map(|pixel| (pixel as i16).to_be_bytes()));
+    bytes.extend((0..side * side).flat_map(|at| pixel(factor, at % side, at / side)));
     bytes.resize(bytes.len().next_multiple_of(2_880), 0);
     bytes
 }

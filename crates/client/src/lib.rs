@@ -37,6 +37,7 @@ pub use protocol::{
             AccessKeyOwner, GroupStatus, NewAccessKey, NewSession, NewUser, Password, SessionStatus, TokenStatus,
             UserChange, UserStatus, is_access_key_id,
         },
+        byte_runs::ByteRuns,
         client_master::{
             Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, FileVersion, Health,
             JobRecord, JobState, NodeState, NodeStatus, OpenLease, PolicyStatus, QuotaOf, QuotaStatus, StageRecord,

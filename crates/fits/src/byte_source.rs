@@ -29,10 +29,30 @@ pub trait ByteSource: Send {
         Ok(buffer)
     }
 
+    /// The bytes of runs alone, one after the other, if the source can do that cheaper than it reads all from the first to
+    /// the last: where bytes cross a network. `None` where it is not so.
+    fn read_runs(&self, runs: &Runs) -> Option<io::Result<Vec<u8>>> {
+        let _ = runs;
+        None
+    }
+
     /// How many bytes are best read at once, since a read has a cost of its own. 0 in memory.
     fn read_ahead_bytes(&self) -> usize {
         0
     }
+}
+
+/// Runs of bytes, which are as long and as far from each other as all others: rows of a part of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runs {
+    /// Where the first begins.
+    pub from: u64,
+    /// Length of each in bytes.
+    pub run_bytes: u64,
+    /// From the beginning of one to that of the next.
+    pub stride_bytes: u64,
+    /// How many.
+    pub runs: u64,
 }
 
 impl ByteSource for &[u8] {
@@ -69,6 +89,10 @@ impl ByteSource for Box<dyn ByteSource + '_> {
 
     fn read_owned(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
         (**self).read_owned(offset, bytes)
+    }
+
+    fn read_runs(&self, runs: &Runs) -> Option<io::Result<Vec<u8>>> {
+        (**self).read_runs(runs)
     }
 
     fn read_ahead_bytes(&self) -> usize {
@@ -119,17 +143,42 @@ pub(crate) struct Window<'a> {
     read_ahead_bytes: usize,
     /// What is left of the runs that are expected: nothing is read ahead beyond them.
     expected_bytes: usize,
+    /// Runs of which the source may give the bytes alone: the first begins with the next read.
+    expected_runs: Option<Runs>,
+    /// Runs that it gave, and their bytes.
+    kept_runs: Option<(Runs, Vec<u8>)>,
 }
 
 impl<'a> Window<'a> {
     pub(crate) fn new(source: Box<dyn ByteSource + 'a>) -> Self {
         let read_ahead_bytes = source.read_ahead_bytes();
-        Self { source, position: 0, kept: Vec::new(), kept_from: 0, read_ahead_bytes, expected_bytes: usize::MAX }
+        Self {
+            source,
+            position: 0,
+            kept: Vec::new(),
+            kept_from: 0,
+            read_ahead_bytes,
+            expected_bytes: usize::MAX,
+            expected_runs: None,
+            kept_runs: None,
+        }
     }
 
-    /// What the next reads are: `runs` runs of `run_bytes`, each `stride_bytes` after the one before. Where runs lie
-    /// close together, all are read at once, with what is between them.
-    pub(crate) fn expect_runs(&mut self, runs: u64, run_bytes: u64, stride_bytes: u64) {
+    /// The source itself.
+    pub(crate) fn into_source(self) -> Box<dyn ByteSource + 'a> {
+        self.source
+    }
+
+    /// What the next reads are: `runs` runs of `run_bytes`, each `stride_bytes` after the one before, and then as many
+    /// elsewhere, `planes` times in all. The source gives them alone if it can. Else, where runs lie close together, all
+    /// are read at once, with what is between them.
+    pub(crate) fn expect_runs(&mut self, planes: u64, runs: u64, run_bytes: u64, stride_bytes: u64) {
+        let bytes_of_plane = runs.saturating_mul(run_bytes);
+        let is_apart = run_bytes < stride_bytes && runs > 1;
+        let is_small = bytes_of_plane <= RUNS_BYTES_MAX && runs.saturating_mul(stride_bytes) <= RUNS_SPAN_BYTES_MAX;
+        self.kept_runs = None;
+        self.expected_runs = (is_apart && is_small).then_some(Runs { from: 0, run_bytes, stride_bytes, runs });
+        let runs = runs.saturating_mul(planes);
         let usual = self.source.read_ahead_bytes();
         if usual == 0 {
             return;
@@ -154,11 +203,40 @@ impl<'a> Window<'a> {
     pub(crate) fn expect_anything(&mut self) {
         self.read_ahead_bytes = self.source.read_ahead_bytes();
         self.expected_bytes = usize::MAX;
+        self.expected_runs = None;
+    }
+
+    /// Has the source give the runs that begin here, if such are expected and it can.
+    fn read_runs(&mut self) {
+        let Some(runs) = self.expected_runs.map(|runs| Runs { from: self.position, ..runs }) else { return };
+        match self.source.read_runs(&runs) {
+            Some(Ok(bytes)) => self.kept_runs = Some((runs, bytes)),
+            // What is wrong is said where they are read in another way.
+            Some(Err(_)) | None => self.expected_runs = None,
+        }
     }
 
     fn at_hand(&self) -> &[u8] {
+        let of_runs = self.kept_runs.as_ref().map(|(runs, bytes)| runs.at(bytes, self.position));
+        if let Some(found) = of_runs.filter(|found| !found.is_empty()) {
+            return found;
+        }
         let skip = self.position.checked_sub(self.kept_from).and_then(|skip| usize::try_from(skip).ok());
         skip.and_then(|skip| self.kept.get(skip..)).unwrap_or_default()
+    }
+}
+
+impl Runs {
+    /// The bytes from `position` to the end of its run, of `bytes`, which are those of the runs.
+    fn at<'a>(&self, bytes: &'a [u8], position: u64) -> &'a [u8] {
+        let Some(behind) = position.checked_sub(self.from) else { return &[] };
+        let (run, within) = (behind / self.stride_bytes, behind % self.stride_bytes);
+        if run >= self.runs || within >= self.run_bytes {
+            return &[];
+        }
+        let from = usize::try_from(run * self.run_bytes + within).unwrap_or(usize::MAX);
+        let until = usize::try_from((run + 1) * self.run_bytes).unwrap_or(usize::MAX);
+        bytes.get(from..until).unwrap_or_default()
     }
 }
 
@@ -168,6 +246,9 @@ impl Read for Window<'_> {
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         if wanted == 0 {
             return Ok(0);
+        }
+        if self.at_hand().is_empty() {
+            self.read_runs();
         }
         if self.at_hand().is_empty() {
             let read_ahead = self.read_ahead_bytes.min(self.expected_bytes);
@@ -207,6 +288,9 @@ impl std::fmt::Debug for Window<'_> {
     }
 }
 
+/// Most bytes of runs, and from the first to the last, that a source is asked for at once.
+const RUNS_BYTES_MAX: u64 = 4 << 20;
+const RUNS_SPAN_BYTES_MAX: u64 = 64 << 20;
 /// A local read ahead: a block of the cloud's checksums.
 const LOCAL_READ_AHEAD_BYTES: usize = 64 * 1024;
 /// Most bytes that the cloud's client reads from memory without another thread.
@@ -261,16 +345,69 @@ mod tests {
     #[test]
     fn near_runs_are_one_read_and_far_ones_are_read_alone() {
         let (mut window, reads) = watched();
-        window.expect_runs(5, 20, 80);
+        window.expect_runs(1, 5, 20, 80);
         for run in 0..5 {
             assert_eq!(read(&mut window, 1_000 + run * 80, 20)[0], (1_000 + run * 80) as u8);
         }
         assert_eq!(*reads.lock().unwrap(), [(1_000, 340)]);
-        window.expect_runs(3, 20, 500);
+        window.expect_runs(3, 1, 20, 500);
         for run in 0..3 {
             read(&mut window, 5_000 + run * 500, 20);
         }
         assert_eq!(reads.lock().unwrap()[1..], [(5_000, 20), (5_500, 20), (6_000, 20)]);
+    }
+
+    /// A source that gives runs alone, or fails to.
+    struct Apart {
+        inner: Watched,
+        asked: Arc<Mutex<Vec<Runs>>>,
+        fails: bool,
+    }
+
+    impl ByteSource for Apart {
+        fn bytes(&self) -> u64 {
+            self.inner.bytes()
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+            self.inner.read_at(offset, buffer)
+        }
+
+        fn read_ahead_bytes(&self) -> usize {
+            100
+        }
+
+        fn read_runs(&self, runs: &Runs) -> Option<io::Result<Vec<u8>>> {
+            self.asked.lock().unwrap().push(*runs);
+            let run = |run| {
+                let from = (runs.from + run * runs.stride_bytes) as usize;
+                self.inner.content[from..from + runs.run_bytes as usize].to_vec()
+            };
+            Some(if self.fails { Err(io::ErrorKind::Other.into()) } else { Ok((0..runs.runs).flat_map(run).collect()) })
+        }
+    }
+
+    #[test]
+    fn a_source_that_gives_runs_alone_is_asked_once_for_each_plane() {
+        for fails in [false, true] {
+            let (asked, reads) = (Arc::default(), Arc::default());
+            let content = (0..10_000_u32).map(|byte| byte as u8).collect();
+            let inner = Watched { content, reads: Arc::clone(&reads) };
+            let mut window = Window::new(Box::new(Apart { inner, asked: Arc::clone(&asked), fails }));
+            window.expect_runs(2, 3, 20, 500);
+            for start in [1_000, 5_000] {
+                for row in 0..3 {
+                    let at = start + row * 500;
+                    // In pieces, as libraries read.
+                    assert_eq!(read(&mut window, at, 8), (at..at + 8).map(|byte| byte as u8).collect::<Vec<_>>());
+                    assert_eq!(read(&mut window, at + 8, 12)[11], (at + 19) as u8);
+                }
+            }
+            let runs = |from| Runs { from, run_bytes: 20, stride_bytes: 500, runs: 3 };
+            let expected = if fails { vec![runs(1_000)] } else { vec![runs(1_000), runs(5_000)] };
+            assert_eq!(*asked.lock().unwrap(), expected);
+            assert_eq!(reads.lock().unwrap().is_empty(), !fails);
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod provenance;
 mod selection;
 pub mod sky;
 
-pub use byte_source::{ByteSource, LocalFile};
+pub use byte_source::{ByteSource, LocalFile, Runs};
 pub use cutout::Cutout;
 pub use decoder::{Compression, ImageDescription, ImageFile, Keywords};
 pub use error::ImageError;

@@ -250,9 +250,12 @@ impl Process {
                 self.verifier.authorize_compute(env.now, by, &ticket).map_err(refusal)?;
                 return Ok(Some(CallReply::Ready(self.link.life)));
             }
-            // No person of the simulation checks copies: the audit reads every disk itself.
-            TransferRequest::Verify { .. } => {
-                return Err(Refusal::new(Reason::Invalid, "copies are not checked in the simulation"));
+            // No person of the simulation checks copies, since the audit reads every disk itself, or reads images.
+            TransferRequest::Verify { .. } | TransferRequest::ReadRuns { .. } => {
+                return Err(Refusal::new(
+                    Reason::Invalid,
+                    "copies are not checked, and rows not read, in the simulation",
+                ));
             }
             TransferRequest::ProveKey { .. } | TransferRequest::Qos(_) | TransferRequest::Plain { .. } => {
                 return Err(Refusal::new(Reason::Invalid, "nobody proves anything in the simulation"));

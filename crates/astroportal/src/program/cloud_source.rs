@@ -4,8 +4,8 @@
 use std::io::{self, Read};
 
 use astroportal::tuples::StorageLevel;
-use client::{ClientError, Distance, FileReader};
-use fits::ByteSource;
+use client::{ByteRuns, ClientError, Distance, FileReader};
+use fits::{ByteSource, Runs};
 use tokio::runtime::Handle;
 
 /// An open file of the cloud.
@@ -54,6 +54,15 @@ impl ByteSource for CloudSource {
     fn read_owned(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let found = self.runtime.block_on(self.file.read_at(offset, bytes)).map_err(other)?;
         if found.len() == bytes { Ok(found) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    fn read_runs(&self, runs: &Runs) -> Option<io::Result<Vec<u8>>> {
+        if self.level() == StorageLevel::Machine {
+            return None;
+        }
+        let Runs { from, run_bytes, stride_bytes, runs } = *runs;
+        let runs = ByteRuns { from, run_bytes, stride_bytes, runs };
+        Some(self.runtime.block_on(self.file.read_runs(&runs)).map_err(other))
     }
 
     fn read_ahead_bytes(&self) -> usize {

@@ -13,11 +13,13 @@ use net::{
     transfer::{StreamFrame, TransferStream},
 };
 use protocol::{
-    NodeId, SectorPath, limits,
+    NodeId, SectorPath, SliceId, limits,
     message::{
-        client_master::{Entry, FileContent, Source},
+        byte_runs::ByteRuns,
+        client_master::{Entry, FileContent, Located, Source},
         transfer::{TransferReply, TransferRequest},
     },
+    ticket::SignedTicket,
     topology::Distance,
 };
 use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
@@ -67,6 +69,25 @@ impl Client {
     /// `NotFound` if there is no file, `IsFolder` for a folder.
     pub async fn open(&self, path: &SectorPath) -> Result<FileReader, ClientError> {
         let (content, located) = self.locate(path).await?;
+        Ok(self.open_located(path, content, located).await)
+    }
+
+    /// Opens the path of an open file again. `None` if it still has the content that is open, and this session opened it:
+    /// then `known` is as good as a new one, and has its connections already.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn reopen(&self, known: &FileReader) -> Result<Option<FileReader>, ClientError> {
+        let path = &known.inner.path;
+        let (content, located) = self.locate(path).await?;
+        if content.slice == known.inner.content.slice && self.is_same_session(&known.inner.client) {
+            known.inner.sources.replace(located.sources);
+            return Ok(None);
+        }
+        Ok(Some(self.open_located(path, content, located).await))
+    }
+
+    async fn open_located(&self, path: &SectorPath, content: FileContent, located: Located) -> FileReader {
         let local = match self.local_sockets() {
             Some(doors) => LocalSlice::open(doors, &located.sources, &content).await,
             None => None,
@@ -82,7 +103,7 @@ impl Client {
             idle_connections: Mutex::default(),
             permits: Semaphore::new(CONNECTIONS_MAX),
         };
-        Ok(FileReader { inner: Arc::new(inner) })
+        FileReader { inner: Arc::new(inner) }
     }
 }
 
@@ -99,7 +120,7 @@ impl FileReader {
 
     /// How far away the node is that bytes come from now; `None` where the master does not know this client's place.
     pub fn distance(&self) -> Option<Distance> {
-        if self.inner.local.read().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if self.is_local() {
             return Some(Distance::SameNode);
         }
         let sources = self.inner.sources.known();
@@ -123,7 +144,36 @@ impl FileReader {
                 Err(error) => self.disable_local(&slice, error).await,
             }
         }
-        self.inner.read_remote(range).await
+        self.inner.read_remote(Wanted::Range(range)).await
+    }
+
+    /// The bytes of runs, one after the other, all of which must lie within the file. Over the network they are one round
+    /// trip, and nothing between them is sent.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at); `Usage` for runs that are not in the file, or more than one request may ask for
+    /// ([`ByteRuns::range`]).
+    pub async fn read_runs(&self, runs: &ByteRuns) -> Result<Vec<u8>, ClientError> {
+        let range = runs.range().map_err(|why| ClientError::Usage(why.into()))?;
+        if range.end > self.inner.content.bytes {
+            let message = format!("`{}` has {} bytes", self.inner.path, self.inner.content.bytes);
+            return Err(ClientError::Usage(message));
+        }
+        if !self.is_local() {
+            return self.inner.read_remote(Wanted::Runs(*runs)).await;
+        }
+        let (mut bytes, mut rest) = (Vec::new(), Some(*runs));
+        while let Some(left) = rest {
+            let (first, others) = left.split_first();
+            let span_bytes = (first.runs - 1) * first.stride_bytes + first.run_bytes;
+            first.pick(&self.read_at(first.from, span_bytes as usize).await?, &mut bytes);
+            rest = others;
+        }
+        Ok(bytes)
+    }
+
+    fn is_local(&self) -> bool {
+        self.inner.local.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Uses the network from now on.
@@ -141,10 +191,33 @@ impl FileReader {
     }
 }
 
+/// Bytes of the file.
+#[derive(Clone)]
+enum Wanted {
+    Range(Range<u64>),
+    Runs(ByteRuns),
+}
+
+impl Wanted {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Range(range) => range.end - range.start,
+            Self::Runs(runs) => runs.bytes(),
+        }
+    }
+
+    fn request(&self, ticket: SignedTicket, slice: SliceId) -> TransferRequest {
+        match self {
+            Self::Range(range) => TransferRequest::Read { ticket, slice, from: range.start, until: range.end },
+            Self::Runs(runs) => TransferRequest::ReadRuns { ticket, slice, runs: *runs },
+        }
+    }
+}
+
 impl Inner {
     /// Reads from the source that worked last, else from the others, and then once more from those that the master
     /// names then.
-    async fn read_remote(&self, range: Range<u64>) -> Result<Vec<u8>, ClientError> {
+    async fn read_remote(&self, wanted: Wanted) -> Result<Vec<u8>, ClientError> {
         let Ok(_turn) = self.permits.acquire().await else {
             return Err(ClientError::NoCopy { path: self.path.clone(), last: "the file was closed".into() });
         };
@@ -153,7 +226,7 @@ impl Inner {
         loop {
             for at in self.preferred.order(sources.len()) {
                 let node = &sources[at].node;
-                match timeout(STALL_MAX, self.read_from(&sources[at], range.clone())).await {
+                match timeout(STALL_MAX, self.read_from(&sources[at], &wanted)).await {
                     Ok(Ok(bytes)) => {
                         self.client.throttle().acquire(bytes.len() as u64).await;
                         self.preferred.note_success(at);
@@ -163,7 +236,7 @@ impl Inner {
                     Err(_) => failures.note(node, &format_args!("node {node} keeps still")),
                 }
             }
-            if !rounds.begin_another(range.end - range.start) {
+            if !rounds.begin_another(wanted.bytes()) {
                 break;
             }
             match self.sources.ask(&self.client).await? {
@@ -174,12 +247,10 @@ impl Inner {
         Err(failures.into_error())
     }
 
-    async fn read_from(&self, source: &Source, range: Range<u64>) -> Result<Vec<u8>, ClientError> {
+    async fn read_from(&self, source: &Source, wanted: &Wanted) -> Result<Vec<u8>, ClientError> {
         let failed = || ClientError::net(format!("cannot read from node {}", source.node));
-        let bytes = range.end - range.start;
-        let slice = self.content.slice;
-        let request =
-            TransferRequest::Read { ticket: source.ticket.clone(), slice, from: range.start, until: range.end };
+        let bytes = wanted.bytes();
+        let request = wanted.request(source.ticket.clone(), self.content.slice);
         let line = self.take_connection(&source.node);
         let pace = self.client.throttle().qos_per_sender(1);
         let opened = self.client.connections().open_reusing(line, source, pace, &request).await.map_err(failed())?;

@@ -72,6 +72,11 @@ impl SourceList {
         Ok(Some(list))
     }
 
+    /// The master has named them anew, of the same slice.
+    pub(crate) fn replace(&self, list: Vec<Source>) {
+        *self.lock() = Known { list: list.into(), asked: Instant::now() };
+    }
+
     /// The sources as they were named last.
     pub(crate) fn known(&self) -> Arc<[Source]> {
         Arc::clone(&self.lock().list)

@@ -40,15 +40,16 @@ impl<'a> ImageFile<'a> {
     pub fn open(source: impl ByteSource + 'a) -> Result<Self, ImageError> {
         let mut beginning = [0; 2];
         let is_short = source.bytes() < beginning.len() as u64;
+        let mut window = Window::new(Box::new(source) as Box<dyn ByteSource + 'a>);
         if !is_short {
-            source.read_at(0, &mut beginning)?;
+            // What is read ahead has the first header.
+            window.read_exact(&mut beginning)?;
+            window.rewind()?;
         }
         let is_gzip = gzip::is_gzip(&beginning);
-        let window = if is_gzip {
-            Window::new(Box::new(gzip::inflate(Box::new(source), INFLATED_BYTES_MAX)?))
-        } else {
-            Window::new(Box::new(source))
-        };
+        if is_gzip {
+            window = Window::new(Box::new(gzip::inflate(window.into_source(), INFLATED_BYTES_MAX)?));
+        }
         let window = SharedWindow(Arc::new(Mutex::new(window)));
         let reader = FitsReader::open(window.clone()).map_err(in_header)?;
         let images = reader.images().filter_map(|hdu| ImageDescription::of(hdu, is_gzip)).collect();
@@ -191,8 +192,8 @@ impl<'a> ImageFile<'a> {
             return self.prepare_tiles(&image, part);
         }
         let (width, row_pixels) = (shape.first().copied().unwrap_or(1), image.shape.first().copied().unwrap_or(1));
-        let rows = shape.iter().skip(1).product();
-        self.window.lock().expect_runs(rows, width * pixel_bytes, row_pixels * pixel_bytes);
+        let (rows, planes) = (shape.get(1).copied().unwrap_or(1), shape.iter().skip(2).product());
+        self.window.lock().expect_runs(planes, rows, width * pixel_bytes, row_pixels * pixel_bytes);
         Ok(())
     }
 

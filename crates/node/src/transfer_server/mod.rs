@@ -10,6 +10,7 @@ mod piece;
 mod pull_request;
 pub(crate) mod read;
 mod replies;
+mod run_source;
 mod slots;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -44,7 +45,7 @@ use crate::{
     task::{self, DriverIdentity},
 };
 use connection_limits::{ACCEPT_PAUSE, REQUEST_IDLE_MAX, STOP_PATIENCE};
-use read::{OPEN_IDLE_MAX, OpenSlices};
+use read::{OPEN_IDLE_MAX, OpenSlices, ReadRequest, SlicePart};
 use replies::{AfterRequest, refuse};
 use slots::{acquire_slot, acquire_slot_of, acquire_write_slot, too_busy};
 
@@ -268,18 +269,12 @@ async fn answer(
 ) -> Result<AfterRequest, NodeError> {
     match request {
         TransferRequest::Read { ticket, slice, from, until } => {
-            let Some(_turn) = acquire_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
-            // Boxed, as below: the largest of the conversations determines the size of all.
-            let span = tracing::info_span!("read", %slice);
-            Box::pin(read::read(
-                context,
-                stream,
-                bearer,
-                open,
-                read::ReadRequest { ticket, slice, range: from..until, pace },
-            ))
-            .instrument(span)
-            .await
+            let asked = ReadRequest { ticket, slice, part: SlicePart::Range(from..until), pace };
+            read_part(context, stream, bearer, open, asked).await
+        }
+        TransferRequest::ReadRuns { ticket, slice, runs } => {
+            let asked = ReadRequest { ticket, slice, part: SlicePart::Runs(runs), pace };
+            read_part(context, stream, bearer, open, asked).await
         }
         TransferRequest::Write { ticket, chain } => {
             let Some(_turn) = acquire_write_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
@@ -329,6 +324,19 @@ async fn answer(
         | TransferRequest::Qos(_)
         | TransferRequest::Plain { .. } => Ok(AfterRequest::Close),
     }
+}
+
+async fn read_part(
+    context: &NodeContext,
+    stream: &mut TransferStream,
+    bearer: &Bearer,
+    open: &mut OpenSlices,
+    asked: ReadRequest,
+) -> Result<AfterRequest, NodeError> {
+    let Some(_turn) = acquire_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
+    let span = tracing::info_span!("read", slice = %asked.slice);
+    // Boxed, as the others: the largest of the conversations determines the size of all.
+    Box::pin(read::read(context, stream, bearer, open, asked)).instrument(span).await
 }
 
 /// Lets the connection continue unencrypted, if the ticket allows that.

@@ -9,11 +9,18 @@ use net::{
     identity::Bearer,
     transfer::{StreamFrame, TransferStream},
 };
-use protocol::{Reason, SliceId, TransferQos, limits, message::transfer::TransferReply, ticket::SignedTicket};
+use protocol::{
+    Reason, SliceId, TransferQos, limits,
+    message::{byte_runs::ByteRuns, transfer::TransferReply},
+    ticket::SignedTicket,
+};
 use store::SliceReader;
 use tokio::time::{Instant, timeout};
 
-use super::replies::{AfterRequest, refuse};
+use super::{
+    replies::{AfterRequest, refuse},
+    run_source::RunSource,
+};
 use crate::{
     NodeError, blocking,
     node_context::NodeContext,
@@ -29,9 +36,28 @@ use crate::{
 pub(super) struct ReadRequest {
     pub(super) ticket: SignedTicket,
     pub(super) slice: SliceId,
-    pub(super) range: Range<u64>,
+    pub(super) part: SlicePart,
     /// The rate and priority of the bytes.
     pub(super) pace: TransferQos,
+}
+
+/// Bytes of a slice.
+#[derive(Clone)]
+pub(super) enum SlicePart {
+    /// All of a range, or what there is of it.
+    Range(Range<u64>),
+    /// Runs, all of which are there.
+    Runs(ByteRuns),
+}
+
+impl SlicePart {
+    /// The range that it lies in.
+    fn range(&self) -> Result<Range<u64>, NodeError> {
+        match self {
+            Self::Range(range) => Ok(range.clone()),
+            Self::Runs(runs) => runs.range().map_err(|why| NodeError::refused(Reason::Invalid, why)),
+        }
+    }
 }
 
 pub(super) async fn read(
@@ -39,13 +65,17 @@ pub(super) async fn read(
     stream: &mut TransferStream,
     bearer: &Bearer,
     open: &mut OpenSlices,
-    ReadRequest { ticket, slice, range, pace }: ReadRequest,
+    ReadRequest { ticket, slice, part, pace }: ReadRequest,
 ) -> Result<AfterRequest, NodeError> {
+    let range = match part.range() {
+        Ok(range) => range,
+        Err(error) => return refuse(stream, &error).await,
+    };
     let shown = ticket.clone();
-    let mut begun = begin(context, bearer, open, ticket.clone(), slice, range.clone()).await;
+    let mut begun = begin(context, bearer, open, ticket.clone(), slice, &part).await;
     if matches!(&begun, Err(error) if open.forget_if_corrupt(slice, error)) {
         // The open file was bad; a good copy may have been made since.
-        begun = begin(context, bearer, open, ticket, slice, range.clone()).await;
+        begun = begin(context, bearer, open, ticket, slice, &part).await;
     }
     let (first, source) = match begun {
         Ok(begun) => begun,
@@ -58,10 +88,10 @@ pub(super) async fn read(
     let crossing = context.peers.site_limiters.for_transfer(far.as_deref(), LinkDirection::Sent, pace);
     crossing.meter(stream);
     let limiter = crossing.limiter();
-    let reading = TransferReply::Reading { bytes: first.payload.len() as u64 + (source.until - source.next) };
+    let reading = TransferReply::Reading { bytes: first.payload.len() as u64 + source.left_bytes() };
     let sent = async {
         stream.queue(&reading).await?;
-        if source.next < source.until {
+        if source.left_bytes() > 0 {
             return FrameWriter::resume(first, source).send(stream, limiter, STALL_MAX).await;
         }
         // The whole answer at once: a message, a frame, the end.
@@ -112,8 +142,9 @@ async fn begin(
     open: &mut OpenSlices,
     ticket: SignedTicket,
     slice: SliceId,
-    range: Range<u64>,
-) -> Result<(StreamFrame, SliceSource), NodeError> {
+    part: &SlicePart,
+) -> Result<(StreamFrame, PartSource), NodeError> {
+    let range = part.range()?;
     let known = open.find(context.tickets.revocations(), &ticket, slice);
     let allowed = match &known {
         Some(known) => known.clone(),
@@ -126,7 +157,7 @@ async fn begin(
     let mut frame = std::mem::take(&mut open.spare);
     frame.checksums.clear();
     let mut opened = match open.reader(slice) {
-        Some(reader) => Some(SliceSource::begin(reader, slice, &range, &allowed)?),
+        Some(reader) => Some(PartSource::begin(reader, slice, part, &allowed)?),
         None => None,
     };
     let is_filled = match &mut opened {
@@ -136,11 +167,11 @@ async fn begin(
     let (source, frame) = match opened {
         Some(source) if is_filled => (source, frame),
         opened => {
-            let (store, may_read) = (Arc::clone(&context.storage.slices), allowed.clone());
+            let (store, may_read, part) = (Arc::clone(&context.storage.slices), allowed.clone(), part.clone());
             blocking("reading a slice", move || {
                 let mut source = match opened {
                     Some(source) => source,
-                    None => SliceSource::begin(Arc::new(store.open_slice(slice)?), slice, &range, &may_read)?,
+                    None => PartSource::begin(Arc::new(store.open_slice(slice)?), slice, &part, &may_read)?,
                 };
                 source.fill(&mut frame)?;
                 Ok((source, frame))
@@ -149,7 +180,7 @@ async fn begin(
         }
     };
     if known.is_none() {
-        open.keep(ticket, slice, allowed, Arc::clone(&source.reader));
+        open.keep(ticket, slice, allowed, Arc::clone(source.reader()));
     }
     Ok((frame, source))
 }
@@ -263,6 +294,67 @@ impl FrameSource for SliceSource {
         }
         self.pass(frame, bytes);
         Ok(true)
+    }
+}
+
+/// What a reader asked for.
+enum PartSource {
+    Range(SliceSource),
+    Runs(RunSource),
+}
+
+impl PartSource {
+    /// A part, if a ticket for `allowed` covers it.
+    fn begin(
+        reader: Arc<SliceReader>,
+        slice: SliceId,
+        part: &SlicePart,
+        allowed: &Range<u64>,
+    ) -> Result<Self, NodeError> {
+        match part {
+            SlicePart::Range(range) => Ok(Self::Range(SliceSource::begin(reader, slice, range, allowed)?)),
+            SlicePart::Runs(runs) => {
+                let range = part.range()?;
+                if range.end > reader.metadata().bytes {
+                    let message = format!("slice {slice} has {} bytes", reader.metadata().bytes);
+                    return Err(NodeError::refused(Reason::Invalid, message));
+                }
+                if range.start < allowed.start || range.end > allowed.end {
+                    return Err(NodeError::refused(Reason::NoRight, out_of_range(slice, allowed)));
+                }
+                Ok(Self::Runs(RunSource::new(reader, *runs)))
+            }
+        }
+    }
+
+    fn left_bytes(&self) -> u64 {
+        match self {
+            Self::Range(source) => source.until - source.next,
+            Self::Runs(source) => source.left_bytes(),
+        }
+    }
+
+    fn reader(&self) -> &Arc<SliceReader> {
+        match self {
+            Self::Range(source) => &source.reader,
+            Self::Runs(source) => source.reader(),
+        }
+    }
+}
+
+impl FrameSource for PartSource {
+    fn fill(&mut self, frame: &mut StreamFrame) -> Result<(), NodeError> {
+        match self {
+            Self::Range(source) => source.fill(frame),
+            Self::Runs(source) => source.fill(frame),
+        }
+    }
+
+    fn try_fill(&mut self, frame: &mut StreamFrame) -> Result<bool, NodeError> {
+        match self {
+            Self::Range(source) => source.try_fill(frame),
+            Self::Runs(source) => source.try_fill(frame),
+        }
     }
 }
 

@@ -12,8 +12,11 @@ use net::{
     transfer::{CarrierSettings, Carriers, StreamFrame},
 };
 use protocol::{
-    LeaseId, NodeId, RecordFraming, SectorPath, SliceHeader, SliceId, UserName, Version,
-    message::node_master::{LinkShare, Revocation},
+    LeaseId, NodeId, RecordFraming, Refusal, SectorPath, SliceHeader, SliceId, UserName, Version,
+    message::{
+        byte_runs::ByteRuns,
+        node_master::{LinkShare, Revocation},
+    },
     ticket::{Holder, SignedTicket, Ticket, TicketRight},
 };
 use spe::{Sandbox, SandboxSettings, SpeProgram};
@@ -238,6 +241,60 @@ async fn a_read_of_a_part_ends_with_the_part() {
     assert!(stream.receive_frame(&mut frame).await.unwrap());
     assert_eq!(frame.payload, [7; 5]);
     assert!(!stream.receive_frame(&mut frame).await.unwrap());
+}
+
+/// Asks for runs, and gives their bytes.
+async fn read_runs(stream: &mut TransferStream, ticket: SignedTicket, runs: ByteRuns) -> Result<Vec<u8>, Refusal> {
+    stream.send(&TransferRequest::ReadRuns { ticket, slice: SliceId(1), runs }).await.unwrap();
+    let announced = match stream.receive::<TransferReply>().await.unwrap() {
+        TransferReply::Reading { bytes } => bytes,
+        TransferReply::Refused(refusal) => return Err(refusal),
+        other => panic!("{other:?}"),
+    };
+    let (mut all, mut frame) = (Vec::new(), StreamFrame::default());
+    while stream.receive_frame(&mut frame).await.unwrap() {
+        assert!(!frame.payload.is_empty());
+        all.extend_from_slice(&frame.payload);
+    }
+    assert_eq!(all.len() as u64, announced);
+    Ok(all)
+}
+
+#[tokio::test]
+async fn of_runs_nothing_between_them_is_sent() {
+    let made = fixture();
+    let mut stream = made.connect().await;
+    let content: Vec<u8> = (0..5_000_000_u32).map(|at| (at / 3) as u8).collect();
+    stream.send(&TransferRequest::Write { ticket: made.write_ticket(1), chain: vec![] }).await.unwrap();
+    assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
+    for payload in content.chunks(1 << 20) {
+        stream.send_frame(payload).await.unwrap();
+    }
+    stream.end_frames().await.unwrap();
+    assert!(matches!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Stored { .. }));
+    let ticket = || made.ticket(TicketRight::Read { slice: SliceId(1), from: 1_000, until: 5_000_000 });
+    let rows = ByteRuns { from: 70_001, run_bytes: 200, stride_bytes: 4_096, runs: 1_000 };
+    // One frame, several frames, and runs that are far apart.
+    for runs in [
+        ByteRuns { runs: 3, ..rows },
+        rows,
+        ByteRuns { run_bytes: 2_000, ..rows },
+        ByteRuns { stride_bytes: 700_000, runs: 7, ..rows },
+    ] {
+        let expected: Vec<u8> = (0..runs.runs)
+            .flat_map(|run| content[(runs.from + run * runs.stride_bytes) as usize..][..runs.run_bytes as usize].iter())
+            .copied()
+            .collect();
+        assert_eq!(read_runs(&mut stream, ticket(), runs).await.unwrap(), expected, "{runs:?}");
+    }
+    for (runs, status) in [
+        (ByteRuns { from: 999, ..rows }, Status::Refused),
+        (ByteRuns { runs: 2_000, ..rows }, Status::Usage),
+        (ByteRuns { run_bytes: 0, ..rows }, Status::Usage),
+        (ByteRuns { runs: u64::MAX, ..rows }, Status::Usage),
+    ] {
+        assert_eq!(read_runs(&mut stream, ticket(), runs).await.map_err(|why| why.status()), Err(status), "{runs:?}");
+    }
 }
 
 #[tokio::test]

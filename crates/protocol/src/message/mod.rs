@@ -6,6 +6,7 @@ pub mod access;
 pub mod accounts;
 pub mod admission;
 pub mod audit;
+pub mod byte_runs;
 pub mod client_master;
 pub mod client_reply;
 pub mod cluster;

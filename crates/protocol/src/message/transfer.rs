@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::byte_runs::ByteRuns;
 use crate::{
     Digest, Refusal, SliceId, TransferQos,
     message::{client_reply::Source, spe::PieceId},
@@ -115,6 +116,15 @@ pub enum TransferRequest {
     /// then comes [`TransferReply::Pulling`], each time answered with a [`PullUpdate`], and at last
     /// [`TransferReply::Stored`].
     Pull(Pull),
+    /// Read runs of bytes and nothing between them: [`TransferReply::Reading`] with the bytes of all runs, then frames.
+    ReadRuns {
+        /// Right: read.
+        ticket: SignedTicket,
+        /// The slice.
+        slice: SliceId,
+        /// The runs, all of them within the slice.
+        runs: ByteRuns,
+    },
 }
 
 impl TransferRequest {
@@ -122,6 +132,7 @@ impl TransferRequest {
     pub fn ticket(&self) -> Option<&SignedTicket> {
         match self {
             Self::Read { ticket, .. }
+            | Self::ReadRuns { ticket, .. }
             | Self::Write { ticket, .. }
             | Self::Piece { ticket, .. }
             | Self::Verify { ticket, .. }

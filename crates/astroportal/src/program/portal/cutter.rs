@@ -29,6 +29,7 @@ use super::{
     cut_order::{CutFormat, CutOrder},
     hot_images::{HotImages, HotStatus},
     image_source::ImageSource,
+    open_images::{OpenImage, OpenImages},
 };
 
 /// A cutout.
@@ -46,6 +47,7 @@ pub(super) struct Cutter {
     turns_max: usize,
     memory: Memory,
     hot: Option<HotImages>,
+    opened: OpenImages,
     served: [AtomicU64; StorageLevel::ALL.len()],
 }
 
@@ -86,7 +88,14 @@ impl Cutter {
         let turns_max = processors * 8;
         let free = Arc::new(Semaphore::new(MEMORY_MEBIBYTES as usize));
         let memory = Memory { free, runtime: Handle::current() };
-        Self { turns: Semaphore::new(turns_max), turns_max, memory, hot, served: Default::default() }
+        Self {
+            turns: Semaphore::new(turns_max),
+            turns_max,
+            memory,
+            hot,
+            opened: OpenImages::default(),
+            served: Default::default(),
+        }
     }
 
     /// What it has done, and has to do.
@@ -108,9 +117,30 @@ impl Cutter {
         &self.served[usize::from(level.number()) - 1]
     }
 
-    /// The cutout; `None` if the image and what is asked for have nothing in common.
+    /// The cutout; `None` if the image and what is asked for have nothing in common. An image that is open is cut at once,
+    /// while the master is asked whether it is still what the path has, and whether the caller may read it.
     pub(super) async fn cut(&self, client: &Client, order: CutOrder) -> Result<Option<Cut>, Fault> {
-        let (source, facts) = self.open(client, &order.path).await?;
+        let path = path_of(&order.path)?;
+        let known = self.opened.find(client.user(), &path);
+        let cut = match known {
+            None => self.cut_open(self.open_new(client, &path).await?, order).await,
+            Some(known) => {
+                let cutting = self.cut_open(known.clone(), order.clone());
+                let (checked, cut) = tokio::join!(client.reopen(&known.file), cutting);
+                match checked.map_err(|error| of_client(&error))? {
+                    None => cut,
+                    Some(file) => self.cut_open(self.opened.add(client.user(), &path, file), order).await,
+                }
+            }
+        };
+        if let Ok(Some(cut)) = &cut {
+            self.count(cut.level);
+        }
+        cut
+    }
+
+    async fn cut_open(&self, image: OpenImage, order: CutOrder) -> Result<Option<Cut>, Fault> {
+        let (source, facts) = self.source_of(image);
         let (memory, read) = (self.memory.clone(), source.clone());
         let cut = self.in_turn(move || match cut_waiting(source, &facts, &order, &memory) {
             Ok(cut) => Ok(Some(cut)),
@@ -119,9 +149,6 @@ impl Cutter {
         });
         let cut = cut.await;
         read.end();
-        if let Ok(Some(cut)) = &cut {
-            self.count(cut.level);
-        }
         cut
     }
 
@@ -138,10 +165,25 @@ impl Cutter {
 
     /// The image with the caller's rights, and what the cloud knows of it.
     pub(super) async fn open(&self, client: &Client, path: &str) -> Result<(ImageSource, FileFacts), Fault> {
-        let path = SectorPath::parse(path).map_err(|error| Fault::NotFound(error.to_string()))?;
-        let file = client.open(&path).await.map_err(|error| of_client(&error))?;
-        let facts = facts(&file);
-        Ok((ImageSource::new(file, &facts.content, self.hot.as_ref()), facts))
+        let path = path_of(path)?;
+        let image = match self.opened.find(client.user(), &path) {
+            None => self.open_new(client, &path).await?,
+            Some(known) => match client.reopen(&known.file).await.map_err(|error| of_client(&error))? {
+                None => known,
+                Some(file) => self.opened.add(client.user(), &path, file),
+            },
+        };
+        Ok(self.source_of(image))
+    }
+
+    async fn open_new(&self, client: &Client, path: &SectorPath) -> Result<OpenImage, Fault> {
+        let file = client.open(path).await.map_err(|error| of_client(&error))?;
+        Ok(self.opened.add(client.user(), path, file))
+    }
+
+    fn source_of(&self, image: OpenImage) -> (ImageSource, FileFacts) {
+        let facts = facts(&image.file);
+        (ImageSource::new(image, &facts.content, self.hot.as_ref()), facts)
     }
 
     /// A turn to cut, until it is dropped.
@@ -157,6 +199,10 @@ impl Cutter {
         let _turn = self.turn().await;
         spawn_blocking(work).await.map_err(|error| Fault::Failed(format!("the cutting thread ended: {error}")))?
     }
+}
+
+fn path_of(text: &str) -> Result<SectorPath, Fault> {
+    SectorPath::parse(text).map_err(|error| Fault::NotFound(error.to_string()))
 }
 
 fn facts(file: &FileReader) -> FileFacts {

@@ -12,10 +12,13 @@ use std::{
 };
 
 use astroportal::tuples::StorageLevel;
-use client::{ChecksummedFile, FileReader};
-use fits::ByteSource;
+use client::ChecksummedFile;
+use fits::{ByteSource, Runs};
 
-use super::hot_images::{self, HotImages};
+use super::{
+    hot_images::{self, HotImages},
+    open_images::{HeadBytes, OpenImage},
+};
 use crate::cloud_source::CloudSource;
 
 /// An open image. Clones read the same, and count together.
@@ -25,6 +28,7 @@ pub(super) struct ImageSource {
     digest: Arc<str>,
     hot: Option<HotImages>,
     copy: Option<Arc<ChecksummedFile>>,
+    heads: Arc<HeadBytes>,
     counts: Arc<Counts>,
 }
 
@@ -36,12 +40,13 @@ struct Counts {
 
 impl ImageSource {
     /// The image whose content has this digest. Must be called within the runtime.
-    pub(super) fn new(file: FileReader, digest: &str, hot: Option<&HotImages>) -> Self {
+    pub(super) fn new(image: OpenImage, digest: &str, hot: Option<&HotImages>) -> Self {
+        let OpenImage { file, heads } = image;
         let cloud = CloudSource::new(file);
         // What lies on this machine already needs no further copy.
         let is_near = cloud.level() == StorageLevel::Machine;
         let copy = hot.filter(|_| !is_near).and_then(|hot| hot.find(digest));
-        Self { cloud, digest: digest.into(), hot: hot.cloned(), copy, counts: Arc::default() }
+        Self { cloud, digest: digest.into(), hot: hot.cloned(), copy, heads, counts: Arc::default() }
     }
 
     /// How near the bytes were.
@@ -90,8 +95,27 @@ impl ByteSource for ImageSource {
         if let Some(found) = self.read_copy(&range) {
             return Ok(found);
         }
+        let is_near = self.cloud.level() == StorageLevel::Machine;
+        if let Some(found) = self.heads.find(offset, bytes).filter(|_| !is_near) {
+            return Ok(found);
+        }
         self.counts.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.cloud.read_owned(offset, bytes)
+        let found = self.cloud.read_owned(offset, bytes)?;
+        if !is_near {
+            self.heads.note(offset, &found);
+        }
+        Ok(found)
+    }
+
+    fn read_runs(&self, runs: &Runs) -> Option<io::Result<Vec<u8>>> {
+        if self.copy().is_some() {
+            return None;
+        }
+        let read = self.cloud.read_runs(runs)?;
+        if let Ok(bytes) = &read {
+            self.counts.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+        Some(read)
     }
 
     fn read_ahead_bytes(&self) -> usize {

@@ -14,6 +14,7 @@ mod index_cache;
 mod job_folder;
 mod list_preview;
 mod obscore_table;
+mod open_images;
 mod page;
 mod short_address;
 mod soda;

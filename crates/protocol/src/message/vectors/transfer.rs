@@ -4,6 +4,7 @@ use super::{Vectors, bucket, digest, node, refusal, signed, slice, source};
 use crate::{
     Priority, Reason, TransferQos,
     message::{
+        byte_runs::ByteRuns,
         spe::PieceId,
         transfer::{NativeFile, Pull, PullUpdate, ResumeFrom, TransferReply, TransferRequest},
     },
@@ -17,6 +18,11 @@ fn the_words_of_a_transfer_have_their_bytes() {
     compare!(vectors, TransferRequest {
         "read": TransferRequest::Read { .. } =>
             TransferRequest::Read { ticket: signed(), slice: slice(), from: 65_536, until: 1 << 33 },
+        "read-runs": TransferRequest::ReadRuns { .. } => TransferRequest::ReadRuns {
+            ticket: signed(),
+            slice: slice(),
+            runs: ByteRuns { from: 65_536, run_bytes: 200, stride_bytes: 4_096, runs: 100 },
+        },
         "write": TransferRequest::Write { .. } =>
             TransferRequest::Write { ticket: signed(), chain: vec![source()] },
         "piece": TransferRequest::Piece { .. } => TransferRequest::Piece { ticket: signed(), piece, bytes: 77 },
