@@ -111,6 +111,7 @@ SCENES = {
     ),
     "docs/howto/read-from-python.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/web-page.md": Scene(before={"": "sector up --detach"}),
+    "docs/howto/s3.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/sky-images.md": Scene(
         before={
             "": 'sector up --detach && mkdir night1 && python -c "from astropy.io import fits; import numpy;'
@@ -285,6 +286,7 @@ NOT_RUN = {
     "docs/howto/install.md": 5,
     "docs/howto/web-page.md": 3,
     "docs/howto/own-environment.md": 2,
+    "docs/howto/s3.md": 5,
 }
 
 

@@ -26,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("node", &["protocol", "sphere", "net", "store", "daemon", "spe", "functions"]),
     ("client", &["protocol", "sphere", "net"]),
     ("gateway", &["client", "daemon"]),
+    ("s3", &["client"]),
     ("terminal", &["protocol", "daemon", "client"]),
     ("terasort", &["protocol", "client", "terminal", "functions"]),
     (
@@ -42,6 +43,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "node",
             "client",
             "gateway",
+            "s3",
             "terminal",
             "functions",
             "terasort",

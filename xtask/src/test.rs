@@ -99,6 +99,8 @@ fn install() -> Result<(), String> {
         (SYSTEMD, &["systemd"]),
         (CHROMIUM, &["chromium"]),
         (PROMTOOL, &["prometheus"]),
+        (RCLONE, &["rclone"]),
+        (S3CMD, &["s3cmd"]),
     ];
     let missing: Vec<_> = missing.iter().filter(|(file, _)| !Path::new(file).exists()).collect();
     if !missing.is_empty() {
@@ -205,6 +207,9 @@ const LDAP_TOOLS: &str = "/usr/bin/ldapdelete";
 const NPM: &str = "/usr/bin/npm";
 /// The tool that reads alert rules.
 const PROMTOOL: &str = "/usr/bin/promtool";
+/// Clients of S3.
+const RCLONE: &str = "/usr/bin/rclone";
+const S3CMD: &str = "/usr/bin/s3cmd";
 /// The browser for the web page.
 const CHROMIUM: &str = "/usr/bin/chromium";
 /// The tool that reads units.

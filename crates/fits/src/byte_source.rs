@@ -29,8 +29,8 @@ pub trait ByteSource: Send {
         Ok(buffer)
     }
 
-    /// The bytes of runs alone, one after the other, if the source can do that cheaper than it reads all from the first to
-    /// the last: where bytes cross a network. `None` where it is not so.
+    /// The bytes of runs alone, one after the other. `None` where that is no cheaper than to read all from the first to the
+    /// last: where no bytes cross a network.
     fn read_runs(&self, runs: &Runs) -> Option<io::Result<Vec<u8>>> {
         let _ = runs;
         None

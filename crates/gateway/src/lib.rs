@@ -3,6 +3,7 @@
 //! user's password, decides about a right, or keeps a byte of a file.
 
 mod counts;
+mod dispatch;
 mod error;
 mod server;
 mod tls;

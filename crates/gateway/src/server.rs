@@ -3,7 +3,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::Router;
+use axum::{Router, extract::Request};
 use client::{Cloud, CloudSettings, Profile};
 use daemon::{
     metrics::{MetricsPort, MetricsQuestion},
@@ -27,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     GatewayError,
     counts::{Counts, Lasting},
+    dispatch::{self, SignedRoom},
     tls,
     web::{self, Door},
     webhooks::{self, Webhook},
@@ -43,6 +44,7 @@ pub struct GatewayServer {
     webhooks: Vec<Webhook>,
     counts: Counts,
     metrics: Option<MetricsPort>,
+    signed: Option<SignedRoom>,
 }
 
 /// Makes links to the page that log someone in. Clones are the same.
@@ -109,7 +111,7 @@ impl GatewayServer {
         };
         let web = web::Web::new(cloud.clone(), about, counts.clone());
         let connections_max = settings.connections_max as usize;
-        Ok(Self { listener, address, acceptor, connections_max, web, cloud, webhooks, counts, metrics })
+        Ok(Self { listener, address, acceptor, connections_max, web, cloud, webhooks, counts, metrics, signed: None })
     }
 
     /// Where it listens.
@@ -132,10 +134,21 @@ impl GatewayServer {
         Door::new(self.web.clone())
     }
 
+    /// The cloud that it has open.
+    pub fn cloud(&self) -> &Cloud {
+        &self.cloud
+    }
+
+    /// Gives requests to a room that takes them by how they are signed.
+    #[must_use]
+    pub fn with_signed_room(self, takes: impl Fn(&Request) -> bool + Send + Sync + 'static, router: Router) -> Self {
+        Self { signed: Some(SignedRoom::new(takes, router)), ..self }
+    }
+
     /// Serves until asked to stop, and then ends what is under way within [`STOP_PATIENCE`]. `rooms` are what it answers
     /// beside the page.
     pub async fn run(self, rooms: Router, stopping: ShutdownToken) {
-        let router = web::router(self.web.clone(), rooms);
+        let router = dispatch::before(web::router(self.web.clone(), rooms), self.signed);
         let sending = webhooks::spawn(self.webhooks, &self.cloud, &stopping);
         let scraping = self.metrics.map(|port| tokio::spawn(serve_metrics(port, self.web.clone())));
         let (places, tasks) = (Arc::new(Semaphore::new(self.connections_max)), TaskTracker::new());

@@ -42,10 +42,12 @@ use store::RowChange;
 
 use crate::{
     SecurityError,
-    accounts::{Accounts, changes::ChangeLog, failed_logins::FailedLogins, machines, password_hash::PasswordHash},
+    accounts::{
+        Accounts, access_key_secrets::AccessKeySecrets, changes::ChangeLog, failed_logins::FailedLogins, machines,
+        password_hash::PasswordHash,
+    },
     rules::{saves::PendingSaves, waiting_list::WaitingList},
 };
-pub use access_keys::AccessKeySecrets;
 pub use actions::{
     AuditWrite, AuditWriteId, CheckId, IssuedCertificate, SecurityAction, SecurityBatchId, SecurityCaller,
     SecurityCompletion,

@@ -72,8 +72,8 @@ impl Client {
         Ok(self.open_located(path, content, located).await)
     }
 
-    /// Opens the path of an open file again. `None` if it still has the content that is open, and this session opened it:
-    /// then `known` is as good as a new one, and has its connections already.
+    /// Opens the path of an open file again. `None` if it still has the content that is open, and this session opened it.
+    /// Then `known` is as good as a new one, and has its connections already.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -37,6 +37,11 @@ settings! {
         insecure_http: bool = default(false),
         /// A profile with whose rights visitors may read without a login. They change nothing.
         public_profile: Option<PathBuf> = optional(),
+        /// A profile of an administrator, or of a service account in the group `gateways`, that learns whose access keys
+        /// are. With it the gateway speaks S3, too; without it, it does not.
+        s3_profile: Option<PathBuf> = optional(),
+        /// A domain of which each bucket is a host, as `BUCKET.s3.example.org` is of `s3.example.org`.
+        s3_domain: Option<String> = optional(),
         /// Sessions of people and programs at once, 1 to 100000. Each takes some kilobytes here and at the master.
         sessions_max: u64 = default(2_000),
         /// Connections at once, 1 to 100000.
@@ -51,7 +56,9 @@ settings! {
 impl Settings for GatewaySettings {
     fn check(&mut self, base: &Path) -> Result<(), InvalidSetting> {
         make_absolute(&mut self.authority, base);
-        for file in [&mut self.certificate, &mut self.key, &mut self.public_profile].into_iter().flatten() {
+        for file in
+            [&mut self.certificate, &mut self.key, &mut self.public_profile, &mut self.s3_profile].into_iter().flatten()
+        {
             make_absolute(file, base);
         }
         check_range(&["sessions_max"], self.sessions_max, 1, 100_000)?;
@@ -64,6 +71,9 @@ impl Settings for GatewaySettings {
             self.webhook = None;
         }
         let wrong = |keys, why: &str| Err(InvalidSetting { keys, why: why.into() });
+        if self.s3_domain.is_some() && self.s3_profile.is_none() {
+            return wrong(&["s3_domain"], "S3 needs to know whose access keys are: give `s3_profile` too");
+        }
         if self.webhook.is_some() && self.folder.is_none() {
             return wrong(&["webhook"], "a webhook remembers how far it is: give `folder` too");
         }
@@ -104,6 +114,14 @@ mod tests {
         assert!(with_tls.certificate.as_ref().is_some_and(|file| file.is_absolute() && file.ends_with("c.pem")));
         assert!(check("certificate = \"c.pem\"").unwrap_err().contains("`key`"));
     }
+
+    #[test]
+    fn s3_is_spoken_only_where_somebody_knows_whose_keys_are() {
+        assert!(check("s3_domain = \"s3.example.org\"").unwrap_err().contains("s3_profile"));
+        let both = check("s3_domain = \"s3.example.org\"\ns3_profile = \"p.toml\"").unwrap();
+        assert!(both.s3_profile.as_ref().is_some_and(|file| file.is_absolute()));
+    }
+
     #[test]
     fn a_webhook_is_checked_before_anything_is_sent() {
         let hook = |more: &str| {

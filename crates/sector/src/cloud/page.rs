@@ -1,6 +1,7 @@
 //! The web page of the cloud that `sector up` starts: a gateway in the same process. Whatever happens to it, the cloud
 //! goes on. It never chooses a port that another program has.
 
+use axum::Router;
 use client::Profile;
 use daemon::shutdown::TaskGroup;
 use gateway::{GatewayServer, LoginLinks};
@@ -33,7 +34,7 @@ impl Page {
             }
             bound => bound,
         };
-        let server = server.map_err(|error| error.refusal())?;
+        let server = with_s3(server.map_err(|error| error.refusal())?, profile.clone(), None)?;
         let (url, links, tasks) = (server.url(), server.login_links(), TaskGroup::new());
         let stopping = tasks.token();
         tasks.spawn("web page", async move { server.run(Default::default(), stopping).await });
@@ -55,6 +56,13 @@ impl Page {
             tracing::warn!(%error, "the web page did not stop in time");
         }
     }
+}
+
+/// Speaks S3 beside the page, as this profile learns whose access keys are.
+pub(super) fn with_s3(server: GatewayServer, profile: Profile, domain: Option<&str>) -> Result<GatewayServer, Failure> {
+    let room = s3::S3Room::new(server.cloud().clone(), profile, domain).map_err(Failure::usage)?;
+    let taking = room.clone();
+    Ok(server.with_signed_room(move |request| taking.takes(request), Router::new().fallback_service(room)))
 }
 
 /// How long it may take to stop.

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use client::Profile;
 use daemon::{
     ready,
     settings::{Checked, GatewaySettings, MasterSettings, NodeSettings, SecuritySettings},
@@ -12,7 +13,7 @@ use protocol::Refusal;
 use spe::SpeProgram;
 use terminal::{failure::Failure, show};
 
-use super::{layout::security_failure, processes};
+use super::{layout::security_failure, page::with_s3, processes};
 
 /// `sector security`.
 pub(crate) async fn security(config: &Path) -> Result<(), Failure> {
@@ -42,7 +43,10 @@ pub(crate) async fn node(config: &Path) -> Result<(), Failure> {
 /// `sector gateway`.
 pub(crate) async fn gateway(config: &Path) -> Result<(), Failure> {
     let settings = Checked::<GatewaySettings>::read(config)?;
-    let server = gateway::GatewayServer::bind(&settings).await.map_err(|error| error.refusal())?;
+    let mut server = gateway::GatewayServer::bind(&settings).await.map_err(|error| error.refusal())?;
+    if let Some(file) = &settings.s3_profile {
+        server = with_s3(server, Profile::load(file)?, settings.s3_domain.as_deref())?;
+    }
     ready::announce(server.url())?;
     run_until_signal(|stopping| async move {
         server.run(Default::default(), stopping).await;

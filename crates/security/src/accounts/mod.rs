@@ -3,6 +3,7 @@
 //! that nobody is let in or refused by mistake. This file makes changes of rows, but it never writes them to the
 //! journal.
 
+pub mod access_key_secrets;
 pub mod changes;
 pub mod credentials;
 pub mod failed_logins;

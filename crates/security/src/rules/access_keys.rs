@@ -1,10 +1,7 @@
-//! Access keys: tokens for doors that check signatures, such as S3. A door must know the secret itself, so it cannot be a
-//! digest that is kept. Secret and token are made from the id and a key that only this server has, and can be made again.
-//! An access key never outlives its token's row: who revokes the token ends it.
+//! Access keys: tokens for doors that check signatures, such as S3. Who gets one, and who learns its secret. An access key
+//! never outlives its token's row: who revokes the token ends it.
 
-use std::fmt;
-
-use data_encoding::{BASE32, BASE64URL_NOPAD};
+use data_encoding::BASE32;
 use protocol::{
     Now, Reason, Refusal, UserName,
     message::{
@@ -18,42 +15,9 @@ use protocol::{
 
 use super::{Security, SecurityCaller, users::AccountsResult};
 use crate::{
-    accounts::{self, credentials::Token, password_hash::TokenHash},
+    accounts::{self, access_key_secrets::AccessKeySecrets, credentials::Token, password_hash::TokenHash},
     rules::sessions::NewToken,
 };
-
-/// Makes the secrets of access keys.
-#[derive(Clone)]
-pub struct AccessKeySecrets {
-    root: [u8; 32],
-}
-
-impl AccessKeySecrets {
-    /// From what only this server knows, and always will: its authority's private key.
-    pub fn new(known: &[u8]) -> Self {
-        Self { root: blake3::derive_key("Sector 2026-11 secrets of access keys", known) }
-    }
-
-    /// What requests are signed with.
-    pub(super) fn secret(&self, id: &str) -> String {
-        BASE64URL_NOPAD.encode(&self.derive("secret", id)[..SECRET_BYTES])
-    }
-
-    /// What logs the user in.
-    pub(super) fn token(&self, id: &str) -> [u8; 32] {
-        self.derive("token", id)
-    }
-
-    fn derive(&self, what: &str, id: &str) -> [u8; 32] {
-        *blake3::keyed_hash(&self.root, format!("{what} of {id}").as_bytes()).as_bytes()
-    }
-}
-
-impl fmt::Debug for AccessKeySecrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AccessKeySecrets(…)")
-    }
-}
 
 impl Security {
     /// Makes access keys from now on.
@@ -107,6 +71,3 @@ impl Security {
 fn no_access_keys() -> Refusal {
     Refusal::new(Reason::NotPermitted, "this security server makes no access keys")
 }
-
-/// Of the secret: 40 letters, as clients expect.
-const SECRET_BYTES: usize = 30;

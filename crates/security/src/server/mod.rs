@@ -42,10 +42,10 @@ use tokio::{
 
 use crate::{
     SecurityError,
-    accounts::{self, Accounts},
+    accounts::{self, Accounts, access_key_secrets::AccessKeySecrets},
     audit::{AUDIT_FOLDER, AuditLog},
     provider::{ProviderMapping, Providers},
-    rules::{AccessKeySecrets, Connection, Security},
+    rules::{Connection, Security},
     server::{
         server_loop::{ServerEvent, ServerLoop},
         signer::{CertificateRenewal, Signer},

@@ -85,7 +85,7 @@ impl Cutter {
     pub(super) fn new(hot: Option<HotImages>) -> Self {
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         // Those that wait for bytes of other nodes use no processor.
-        let turns_max = processors * 8;
+        let turns_max = processors * 32;
         let free = Arc::new(Semaphore::new(MEMORY_MEBIBYTES as usize));
         let memory = Memory { free, runtime: Handle::current() };
         Self {
@@ -117,8 +117,8 @@ impl Cutter {
         &self.served[usize::from(level.number()) - 1]
     }
 
-    /// The cutout; `None` if the image and what is asked for have nothing in common. An image that is open is cut at once,
-    /// while the master is asked whether it is still what the path has, and whether the caller may read it.
+    /// The cutout; `None` if the image and what is asked for have nothing in common. An image that is open is cut at once.
+    /// Meanwhile the master is asked whether it is still what the path has, and whether the caller may read it.
     pub(super) async fn cut(&self, client: &Client, order: CutOrder) -> Result<Option<Cut>, Fault> {
         let path = path_of(&order.path)?;
         let known = self.opened.find(client.user(), &path);

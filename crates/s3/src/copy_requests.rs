@@ -1,0 +1,106 @@
+//! Copies of objects, made by the nodes: no byte passes through the gateway. A copy of an object onto itself changes what is
+//! said of it alone. It never copies from another cloud.
+
+use client::{Client, FileContent, PutOptions, SectorPath};
+use s3s::{
+    S3Request, S3Response, S3Result,
+    dto::{
+        CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopySource, ETagCondition, MetadataDirective,
+        TaggingDirective, Timestamp,
+    },
+    s3_error,
+};
+
+use crate::{
+    bucket_requests::check_exists,
+    errors::of_client,
+    object_metadata::{Described, content_of, etag_of, matches, modified, replacing},
+    object_path::{bucket_path, object_path},
+    object_requests::{content, describe},
+};
+
+/// What must hold of a source.
+pub(crate) struct SourceConditions<'a> {
+    pub(crate) if_match: Option<&'a ETagCondition>,
+    pub(crate) if_none_match: Option<&'a ETagCondition>,
+    pub(crate) if_modified_since: Option<&'a Timestamp>,
+    pub(crate) if_unmodified_since: Option<&'a Timestamp>,
+}
+
+/// The source of a copy, if its conditions hold.
+pub(crate) async fn source(
+    client: &Client,
+    named: &CopySource,
+    conditions: &SourceConditions<'_>,
+) -> S3Result<(SectorPath, FileContent)> {
+    let CopySource::Bucket { bucket, key, version_id: None } = named else {
+        return Err(s3_error!(NotImplemented, "a copy is of `/BUCKET/KEY`, as it is now"));
+    };
+    let (path, entry, content) = content(client, bucket, key).await?;
+    let (etag, modified) = (etag_of(&content), modified(&entry));
+    let holds = conditions.if_match.is_none_or(|asked| matches(asked, &etag))
+        && conditions.if_none_match.is_none_or(|asked| !matches(asked, &etag))
+        && conditions.if_modified_since.is_none_or(|since| modified > *since)
+        && conditions.if_unmodified_since.is_none_or(|until| modified <= *until);
+    if holds {
+        Ok((path, content))
+    } else {
+        Err(s3_error!(PreconditionFailed, "the source is not what the condition says"))
+    }
+}
+
+pub(crate) async fn copy(
+    client: Client,
+    request: S3Request<CopyObjectInput>,
+) -> S3Result<S3Response<CopyObjectOutput>> {
+    let input = request.input;
+    let conditions = SourceConditions {
+        if_match: input.copy_source_if_match.as_ref(),
+        if_none_match: input.copy_source_if_none_match.as_ref(),
+        if_modified_since: input.copy_source_if_modified_since.as_ref(),
+        if_unmodified_since: input.copy_source_if_unmodified_since.as_ref(),
+    };
+    let (from, known) = source(&client, &input.copy_source, &conditions).await?;
+    let to = object_path(&input.bucket, &input.key)?;
+    let replaces = input.metadata_directive.as_ref().is_some_and(|word| word.as_str() == MetadataDirective::REPLACE);
+    let replaces_tags = input.tagging_directive.as_ref().is_some_and(|word| word.as_str() == TaggingDirective::REPLACE);
+    let entry = if from == to {
+        if !replaces && !replaces_tags {
+            return Err(s3_error!(InvalidRequest, "a copy of an object onto itself changes what is said of it"));
+        }
+        client.stat(&to).await.map_err(|error| of_client(&error))?.entry
+    } else {
+        check_exists(&client, &bucket_path(&input.bucket)?).await?;
+        let options = PutOptions { parents: true, ..PutOptions::default() };
+        client.copy(&from, &to, &options, &|_| ()).await.map_err(|error| of_client(&error))?
+    };
+    let before = Described::of(&known);
+    let mut now = match replaces {
+        false => before.clone(),
+        true => Described {
+            content_type: input.content_type,
+            content_encoding: input.content_encoding,
+            content_language: input.content_language,
+            content_disposition: input.content_disposition,
+            cache_control: input.cache_control,
+            metadata: input.metadata,
+            tags: before.tags.clone(),
+        },
+    };
+    if replaces_tags {
+        now.tags = input.tagging;
+    }
+    let entry = match content_of(&entry) {
+        Some(content) if now != before => {
+            let changes = replacing(content, now.into_user());
+            describe(&client, &to, entry, changes).await?
+        }
+        _ => entry,
+    };
+    let result = CopyObjectResult {
+        e_tag: content_of(&entry).map(etag_of),
+        last_modified: Some(modified(&entry)),
+        ..Default::default()
+    };
+    Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() }))
+}

@@ -1,0 +1,21 @@
+//! S3 over the cloud: buckets are the folders below `/`, and objects are files. It is a thin coat over `client`, as the
+//! other web doors are. Every request acts with the rights of the user whose access key has signed it. The protocol itself
+//! (signatures, XML, headers) is the crate `s3s`, whose types stay in here. It never keeps a byte of an object, and never
+//! answers a request without a signature.
+
+mod body_check;
+mod bucket_requests;
+mod copy_requests;
+mod errors;
+mod key_ring;
+mod key_walk;
+mod list_requests;
+mod multipart_requests;
+mod multipart_uploads;
+mod object_metadata;
+mod object_path;
+mod object_requests;
+mod operations;
+mod room;
+
+pub use room::{S3Room, is_for_s3};
