@@ -220,6 +220,18 @@ def test_what_goes_leaves_no_empty_folder_behind(cloud: sector.LocalCloud, s3: A
     assert refused(lambda: s3.get_object(Bucket=bucket, Key="x")) == "NoSuchKey"
 
 
+def test_a_folder_with_rights_of_its_own_outlives_its_objects(cloud: sector.LocalCloud, s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="closed/a/x", Body=b"x")
+    cloud.set_acl(f"/{bucket}/closed", {"user:admin": "rwxa"})
+    s3.delete_object(Bucket=bucket, Key="closed/a/x")
+    assert not cloud.exists(f"/{bucket}/closed/a") and cloud.acl(f"/{bucket}/closed").is_own
+    assert keys(s3, bucket) == ["closed/"]
+    assert refused(lambda: s3.put_object(Bucket=bucket, Key="closed", Body=b"x")) == "KeyIsFolder"
+    s3.put_object(Bucket=bucket, Key="file", Body=b"x")
+    assert refused(lambda: s3.put_object(Bucket=bucket, Key="file/below", Body=b"x")) == "ParentIsObject"
+    assert refused(lambda: s3.put_object(Bucket=bucket, Key="x", Body=b"", ACL="public-read")) == "NotImplemented"
+
+
 def test_uploads_in_parts_become_one_object(cloud: sector.LocalCloud, s3: Any, bucket: str, tmp_path: Path) -> None:
     content = hashlib.shake_256(b"parts").digest(17 * MIB)
     (tmp_path / "large").write_bytes(content)
@@ -310,8 +322,8 @@ def test_signed_addresses_work_for_who_has_them_and_nothing_else_does(
     s3 = door.client(config=Config(signature_version=version))
     s3.put_object(Bucket=bucket, Key="x y", Body=b"shared")
 
-    def signed(what: str, key: str, life: int) -> str:
-        return str(s3.generate_presigned_url(what, {"Bucket": bucket, "Key": key}, ExpiresIn=life))
+    def signed(what: str, key: str, life: int, **more: str) -> str:
+        return str(s3.generate_presigned_url(what, {"Bucket": bucket, "Key": key, **more}, ExpiresIn=life))
 
     address = signed("get_object", "x y", 60)
     assert urllib.request.urlopen(address).read() == b"shared"
@@ -328,7 +340,9 @@ def test_signed_addresses_work_for_who_has_them_and_nothing_else_does(
     assert status(f"{door.url}/{bucket}/x", {"authorization": f"AWS {door.key}:c2ln"}) == 400
     # The page is where it was.
     assert status(f"{door.url}/") == 200
-    urllib.request.urlopen(urllib.request.Request(signed("put_object", "put", 60), b"by put", method="PUT"))
+    # The type is signed, too.
+    address, headers = signed("put_object", "put", 60, ContentType="text/plain"), {"Content-Type": "text/plain"}
+    urllib.request.urlopen(urllib.request.Request(address, b"by put", headers, method="PUT"))
     assert s3.get_object(Bucket=bucket, Key="put")["Body"].read() == b"by put"
 
 

@@ -16,7 +16,7 @@ use crate::{
     errors::of_client,
     object_metadata::{Described, content_of, etag_of, matches, modified, replacing},
     object_path::{bucket_path, object_path},
-    object_requests::{content, describe},
+    object_requests::{content, describe, refuse_ignored},
 };
 
 /// What must hold of a source.
@@ -53,6 +53,7 @@ pub(crate) async fn copy(
     client: Client,
     request: S3Request<CopyObjectInput>,
 ) -> S3Result<S3Response<CopyObjectOutput>> {
+    refuse_ignored(&request.headers)?;
     let input = request.input;
     let conditions = SourceConditions {
         if_match: input.copy_source_if_match.as_ref(),

@@ -27,6 +27,8 @@ struct Inner {
     /// The one who may learn whose access keys are.
     profile: Profile,
     own: tokio::sync::Mutex<Option<Client>>,
+    /// One at a time asks: those that come with the same key would each log in.
+    asking: tokio::sync::Mutex<()>,
     known: Mutex<HashMap<String, Known>>,
 }
 
@@ -42,8 +44,8 @@ impl KeyRing {
         // A profile may know the cloud by another name.
         let settings = cloud.settings();
         let profile = Profile { address: settings.address.clone(), authority: settings.authority.clone(), ..profile };
-        let own = tokio::sync::Mutex::default();
-        Self { inner: Arc::new(Inner { cloud, profile, own, known: Mutex::default() }) }
+        let (own, asking) = Default::default();
+        Self { inner: Arc::new(Inner { cloud, profile, own, asking, known: Mutex::default() }) }
     }
 
     /// The cloud with the rights of the user whose key this is.
@@ -56,9 +58,14 @@ impl KeyRing {
         if !is_access_key_id(id) {
             return Err(unknown());
         }
-        let before = self.lock().get(id).cloned();
-        if let Some(known) = before.as_ref().filter(|known| known.asked.elapsed() < ASK_AGAIN_AFTER) {
-            return known.key.clone().ok_or_else(unknown);
+        let fresh = |known: &Known| known.asked.elapsed() < ASK_AGAIN_AFTER;
+        if let Some(known) = self.known(id).filter(fresh) {
+            return known.key.ok_or_else(unknown);
+        }
+        let _asking = self.inner.asking.lock().await;
+        let before = self.known(id);
+        if let Some(known) = before.clone().filter(fresh) {
+            return known.key.ok_or_else(unknown);
         }
         let key = self.ask(id, before.and_then(|known| known.key)).await.map_err(|error| of_client(&error))?;
         let mut known = self.lock();
@@ -111,6 +118,10 @@ impl KeyRing {
         let client = self.inner.cloud.log_in(&self.inner.profile).await?;
         *own = Some(client.clone());
         Ok(client)
+    }
+
+    fn known(&self, id: &str) -> Option<Known> {
+        self.lock().get(id).cloned()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Known>> {

@@ -26,13 +26,14 @@ use crate::{
     multipart_uploads::{self as uploads, PARTS_MAX, Upload, UploadedPart},
     object_metadata::{Described, ETAG, content_of, etag_of, modified},
     object_path::{bucket_path, object_path},
-    object_requests::{announced, condition, stream_of, write},
+    object_requests::{announced, condition, refuse_ignored, stream_of, write},
 };
 
 pub(crate) async fn create(
     client: Client,
     request: S3Request<CreateMultipartUploadInput>,
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+    refuse_ignored(&request.headers)?;
     let input = request.input;
     object_path(&input.bucket, &input.key)?;
     check_exists(&client, &bucket_path(&input.bucket)?).await?;

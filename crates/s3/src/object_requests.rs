@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io, ops::Range};
 
 use bytes::Bytes;
 use client::{
-    Client, ClientError, Condition, Entry, FileContent, FileReader, LeaseWait, PutOptions, Reason, SectorPath,
+    Client, ClientError, Condition, Entry, FileContent, FileReader, LeaseWait, Policy, PutOptions, Reason, SectorPath,
 };
 use futures_util::{StreamExt, stream};
 use percent_encoding::percent_decode_str;
@@ -33,6 +33,7 @@ use crate::{
 
 pub(crate) async fn put(client: Client, request: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
     let announced = announced(&request);
+    refuse_ignored(&request.headers)?;
     let (trailing, input) = (request.trailing_headers, request.input);
     let bucket = bucket_path(&input.bucket)?;
     let path = match named(&input.bucket, &input.key)? {
@@ -86,6 +87,31 @@ pub(crate) async fn put(client: Client, request: S3Request<PutObjectInput>) -> S
     Ok(S3Response::new(output))
 }
 
+/// Refuses what a client asks for and would not get: encryption of its own, locks, rights of others, places in a file.
+pub(crate) fn refuse_ignored(headers: &http::HeaderMap) -> S3Result<()> {
+    let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_private = matches!(value("x-amz-acl"), "" | "private" | "bucket-owner-full-control");
+    let asked = headers.keys().map(http::HeaderName::as_str).find(|name| {
+        ["x-amz-server-side-encryption", "x-amz-copy-source-server-side", "x-amz-object-lock", "x-amz-grant"]
+            .iter()
+            .any(|start| name.starts_with(start))
+            || matches!(*name, "x-amz-write-offset-bytes" | "x-amz-website-redirect-location")
+            || (*name == "x-amz-acl" && !is_private)
+    });
+    match asked {
+        Some(asked) => Err(s3_error!(NotImplemented, "`{asked}` is not supported")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a version: an object is what it is now.
+fn refuse_version(version: Option<&str>) -> S3Result<()> {
+    match version {
+        None | Some("null") => Ok(()),
+        Some(_) => Err(s3_error!(NotImplemented, "versions of objects are `sector versions`")),
+    }
+}
+
 /// What a request says of checksums that come behind its bytes, and of the algorithm.
 pub(crate) fn announced<T>(request: &S3Request<T>) -> String {
     let get = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -107,10 +133,18 @@ pub(crate) async fn write(
     said: Said,
 ) -> S3Result<(Entry, Checked)> {
     let client = client.waiting(LeaseWait { longest: Some(OTHERS_WRITE_MAX), told: std::sync::Arc::new(|_| ()) });
-    let failed = |error: ClientError| of_client(&error);
+    let failed = |error: ClientError| match error.reason() {
+        Reason::IsFolder => {
+            let code = S3ErrorCode::Custom("KeyIsFolder".into());
+            let mut said = S3Error::with_message(code, error.to_string());
+            said.set_status_code(http::StatusCode::CONFLICT);
+            said
+        }
+        _ => of_client(&error),
+    };
     let (mut check, mut first) = (BodyCheck::new(said), Vec::new());
     let mut body = body.unwrap_or_else(|| StreamingBlob::wrap(stream::empty::<Result<Bytes, io::Error>>()));
-    while first.len() < AT_ONCE_BYTES_MAX {
+    while first.len() <= AT_ONCE_BYTES_MAX {
         let Some(piece) = next(&mut body).await? else {
             let checked = check.finish()?;
             let mut user = options.user;
@@ -270,7 +304,9 @@ fn check_read(
 }
 
 pub(crate) async fn get(client: Client, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
+    refuse_ignored(&request.headers)?;
     let input = request.input;
+    refuse_version(input.version_id.as_deref())?;
     let found = open(&client, &input.bucket, &input.key).await?;
     let conditions = (input.if_match.as_ref(), input.if_none_match.as_ref());
     let dates = (input.if_modified_since.as_ref(), input.if_unmodified_since.as_ref());
@@ -363,7 +399,7 @@ fn out_of_range(bytes: u64) -> S3Error {
 
 /// The bytes in order, some pieces ahead of the network. A client that is gone ends it.
 pub(crate) fn stream_of(file: FileReader, range: Range<u64>) -> StreamingBlob {
-    let (sender, mut pieces) = mpsc::channel::<Result<Bytes, io::Error>>(PIECES_AHEAD);
+    let (sender, mut pieces) = mpsc::channel::<Result<Bytes, io::Error>>(1);
     tokio::spawn(async move {
         let starts = stream::iter(range.clone().step_by(PIECE_BYTES));
         let file = &file;
@@ -386,7 +422,9 @@ pub(crate) async fn head(
     client: Client,
     request: S3Request<HeadObjectInput>,
 ) -> S3Result<S3Response<HeadObjectOutput>> {
+    refuse_ignored(&request.headers)?;
     let input = request.input;
+    refuse_version(input.version_id.as_deref())?;
     let entry = match named(&input.bucket, &input.key)? {
         Named::Object(path) => match client.stat(&path).await {
             Ok(status) => Some(status.entry).filter(|entry| !is_folder_entry(Some(entry))),
@@ -452,6 +490,7 @@ pub(crate) async fn delete(
     request: S3Request<DeleteObjectInput>,
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
     let input = request.input;
+    refuse_version(input.version_id.as_deref())?;
     if let Some(asked) = &input.if_match {
         let path = object_path(&input.bucket, &input.key)?;
         let found = client.find(&path).await.map_err(|error| of_client(&error))?;
@@ -478,7 +517,13 @@ pub(crate) async fn delete_many(
     let removed: Vec<_> = stream::iter(input.delete.objects)
         .map(|object| {
             let client = client.clone();
-            async move { (remove(&client, bucket, &object.key).await, object.key) }
+            async move {
+                let removed = match refuse_version(object.version_id.as_deref()) {
+                    Ok(()) => remove(&client, bucket, &object.key).await,
+                    Err(error) => Err(error),
+                };
+                (removed, object.key)
+            }
         })
         .buffered(REMOVALS_UNDER_WAY)
         .collect()
@@ -523,13 +568,25 @@ async fn remove(client: &Client, bucket: &str, key: &str) -> S3Result<()> {
     }
     let mut above = path.parent();
     while let Some(folder) = above.filter(|folder| *folder != bucket && folder.is_within(&bucket)) {
-        // Folders are there for their objects alone. One that is not empty ends it, as does one that must stay.
-        if client.remove_now(&folder, false).await.is_err() {
+        // Folders are there for their objects alone. What cannot be looked at or removed stays, which harms nobody.
+        if !is_for_objects_alone(client, &folder).await.unwrap_or_default()
+            || client.remove_now(&folder, false).await.is_err()
+        {
             break;
         }
         above = folder.parent();
     }
     Ok(())
+}
+
+/// Whether a folder is empty, and says nothing itself of rights or copies that would be gone with it.
+async fn is_for_objects_alone(client: &Client, folder: &SectorPath) -> Result<bool, ClientError> {
+    let page = client.page(folder, false, None).await?;
+    if !page.entries.is_empty() || page.more {
+        return Ok(false);
+    }
+    let has_rights = client.stat(folder).await?.entry.has_acl;
+    Ok(!has_rights && client.policy(folder).await?.own == Policy::default())
 }
 
 pub(crate) async fn get_tags(
@@ -605,7 +662,7 @@ fn text_of_tags(tags: &BTreeMap<String, String>) -> String {
 }
 
 /// Objects up to this are taken into memory as a whole before they are sent.
-const AT_ONCE_BYTES_MAX: usize = 4 << 20;
+const AT_ONCE_BYTES_MAX: usize = 1 << 20;
 /// How long a write waits for another one of the same object: the last one counts, as everywhere in S3.
 const OTHERS_WRITE_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 /// Read at once; four of them wait for a slow client at most.
@@ -652,6 +709,19 @@ mod tests {
         let tags = BTreeMap::from([("a b".to_owned(), "x=&+ü".to_owned()), ("empty".to_owned(), String::new())]);
         assert_eq!(tags_of(&text_of_tags(&tags)), tags.into_iter().collect::<Vec<_>>());
         assert_eq!(tags_of("a=1+2&b"), [("a".to_owned(), "1 2".to_owned()), ("b".to_owned(), String::new())]);
+    }
+
+    #[test]
+    fn what_would_be_ignored_is_refused() {
+        let refused = |name: &'static str, value: &str| {
+            let headers = [(name.parse().unwrap(), value.parse().unwrap())].into_iter().collect();
+            refuse_ignored(&headers).is_err()
+        };
+        assert!(refused("x-amz-server-side-encryption", "AES256"));
+        assert!(refused("x-amz-object-lock-mode", "GOVERNANCE"));
+        assert!(refused("x-amz-acl", "public-read") && !refused("x-amz-acl", "private"));
+        assert!(!refused("x-amz-meta-lock", "x") && !refused("x-amz-storage-class", "STANDARD"));
+        assert!(refuse_version(Some("1")).is_err() && refuse_version(Some("null")).is_ok());
     }
 
     #[test]

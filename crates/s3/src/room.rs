@@ -77,7 +77,12 @@ impl Service<Request<Body>> for S3Room {
                 return Ok(plain(StatusCode::BAD_REQUEST, why));
             }
             match Service::call(&mut service, request).await {
-                Ok(answer) => Ok(answer.map(Body::new)),
+                Ok(answer) => {
+                    if answer.status().is_server_error() {
+                        tracing::info!(status = %answer.status(), "a request of S3 failed");
+                    }
+                    Ok(answer.map(Body::new))
+                }
                 Err(error) => {
                     tracing::warn!(?error, "a request of S3 could not be answered");
                     Ok(plain(StatusCode::INTERNAL_SERVER_ERROR, "the request could not be answered"))

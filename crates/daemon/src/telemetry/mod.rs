@@ -65,11 +65,9 @@ where
 
 /// What to log; apart from [`start`] because a process can start logging only once.
 fn filter(usual: LevelFilter, verbose: u8, quiet: bool, environment: Option<&str>) -> Result<EnvFilter, DaemonError> {
-    if let Some(text) = environment.filter(|text| !text.trim().is_empty()) {
-        return EnvFilter::try_new(text)
-            .map_err(|error| DaemonError::LogFilter { filter: text.into(), why: error.to_string() });
-    }
-    Ok(EnvFilter::default().add_directive(level(usual, verbose, quiet).into()))
+    let own = format!("{},{QUIET}", level(usual, verbose, quiet));
+    let text = environment.filter(|text| !text.trim().is_empty()).unwrap_or(&own);
+    EnvFilter::try_new(text).map_err(|error| DaemonError::LogFilter { filter: text.into(), why: error.to_string() })
 }
 
 fn level(usual: LevelFilter, verbose: u8, quiet: bool) -> LevelFilter {
@@ -81,6 +79,8 @@ fn level(usual: LevelFilter, verbose: u8, quiet: bool) -> LevelFilter {
 }
 
 /// From silent to chatty; `-v` walks to the right.
+/// A library that logs each refusal of a client as an error, and requests with their signatures.
+const QUIET: &str = "s3s=off";
 const LEVELS: [LevelFilter; 6] = [
     LevelFilter::OFF,
     LevelFilter::ERROR,
