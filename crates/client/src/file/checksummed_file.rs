@@ -109,3 +109,60 @@ fn first_unreadable(file: &File, blocks: &Range<u64>) -> u64 {
     };
     starts.find(is_bad).unwrap_or(blocks.start)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const BLOCK: usize = limits::BLOCK_BYTES as usize;
+
+    /// Two whole blocks and a half, with the checksums of so many.
+    fn file(sums: usize) -> (tempfile::NamedTempFile, Vec<u8>, ChecksummedFile) {
+        let content: Vec<u8> = (0..BLOCK * 5 / 2).map(|at| (at / 3) as u8).collect();
+        let named = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(named.path(), &content).unwrap();
+        let checksums = content.chunks(BLOCK).map(crc32c::crc32c).take(sums).collect();
+        let open = ChecksummedFile::new(named.reopen().unwrap(), content.len() as u64, checksums);
+        (named, content, open)
+    }
+
+    fn bad_block(read: Result<(), UnreadableBytes>) -> u64 {
+        match read {
+            Err(UnreadableBytes::BadBlock(at)) => at,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn ranges_are_what_they_say_wherever_blocks_end() {
+        let (_named, content, file) = file(3);
+        let mut buffer = vec![9; 10];
+        for range in [0..1, 5..5, 0..content.len(), BLOCK - 1..BLOCK + 1, 2 * BLOCK + 7..content.len()] {
+            let asked = range.start as u64..range.end as u64;
+            file.read(&asked, &mut buffer).unwrap();
+            assert_eq!(buffer, content[range.clone()], "{range:?}");
+            // It was read just now; a file system that cannot tell says no.
+            if file.read_cached(&asked, &mut buffer).unwrap() {
+                assert_eq!(buffer, content[range.clone()], "{range:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_checksum_or_another_one_is_never_given_out() {
+        let (named, mut content, whole) = file(3);
+        let bytes = content.len() as u64;
+        let (_other, _, short) = file(2);
+        assert!(short.read(&(0..2 * limits::BLOCK_BYTES), &mut Vec::new()).is_ok());
+        assert_eq!(bad_block(short.read(&(bytes - 1..bytes), &mut Vec::new())), 2 * limits::BLOCK_BYTES);
+        content[BLOCK + 1] ^= 1;
+        std::fs::write(named.path(), &content).unwrap();
+        assert_eq!(bad_block(whole.read(&(0..bytes), &mut Vec::new())), limits::BLOCK_BYTES);
+        assert!(whole.read(&(0..10), &mut Vec::new()).is_ok(), "other blocks are good");
+        // A file that was cut is as bad from there on.
+        named.as_file().set_len(limits::BLOCK_BYTES / 2).unwrap();
+        assert_eq!(bad_block(whole.read(&(0..10), &mut Vec::new())), 0);
+    }
+}

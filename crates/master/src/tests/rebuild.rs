@@ -240,8 +240,8 @@ fn where_no_node_has_a_copy_it_ends_when_no_further_node_comes_for_a_while() {
     assert_eq!((status.state, status.files, status.copy), (RebuildState::Settled, 12, None));
 }
 
-#[test]
-fn a_journal_lost_before_it_knew_anything_does_not_stand_for_the_one_before() {
+/// Three nodes, of which `n1` went before the last quota was set. Also the names.
+fn with_an_older_copy() -> (Bench, Vec<(String, String)>) {
     let mut bench = filled(&["a/1", "b/1", "c/1"]);
     bench.done("admin", quota(1_000));
     bench.advance(seconds(2));
@@ -249,6 +249,12 @@ fn a_journal_lost_before_it_knew_anything_does_not_stand_for_the_one_before() {
     bench.done("admin", quota(2_000));
     bench.advance(seconds(2));
     let before = bench.names_of();
+    (bench, before)
+}
+
+#[test]
+fn a_journal_lost_before_it_knew_anything_does_not_stand_for_the_one_before() {
+    let (mut bench, before) = with_an_older_copy();
     // A node with new disks joins the next journal alone, gets its rows, and that journal is lost too.
     bench.lose_journal(0);
     bench.add_node("n4", "d/1");
@@ -267,13 +273,7 @@ fn a_journal_lost_before_it_knew_anything_does_not_stand_for_the_one_before() {
 #[test]
 fn a_new_journal_that_gave_a_node_rows_already_takes_the_newest_copy_whoever_comes_first() {
     for restarts in [false, true] {
-        let mut bench = filled(&["a/1", "b/1", "c/1"]);
-        bench.done("admin", quota(1_000));
-        bench.advance(seconds(2));
-        bench.crash("n1");
-        bench.done("admin", quota(2_000));
-        bench.advance(seconds(2));
-        let before = bench.names_of();
+        let (mut bench, before) = with_an_older_copy();
         bench.lose_journal(0);
         bench.add_node("n4", "d/1");
         bench.advance(seconds(2));

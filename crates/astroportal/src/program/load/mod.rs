@@ -268,3 +268,47 @@ fn cutout(agent: &Agent, address: &str) -> Result<Option<u8>, Failure> {
 const PIXELS: u64 = 100;
 /// How long an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn targets(choice: Choice) -> Targets {
+        let image = |number: u64| Target { id: number.to_string(), width: 101 + number, height: 300 };
+        let (portal, images) = ("http://p".to_owned(), (0..4).map(image).collect());
+        Targets { portal, images, choice, shares: vec![0.48, 0.72, 0.88, 1.0], seed: 7 }
+    }
+
+    /// How often each image is asked for, and that each part lies within its image.
+    fn asked(targets: &Targets, accesses: Option<u64>, requests: u64) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        for number in 0..requests {
+            let address = targets.address(number, accesses);
+            let query = address.strip_prefix("http://p/soda/sync?ID=").and_then(|query| query.split_once("&SUB="));
+            let (id, section) = query.unwrap_or_default();
+            let section = percent_encoding::percent_decode_str(section).decode_utf8_lossy().into_owned();
+            let numbers: Vec<u64> = section.split(|c: char| !c.is_ascii_digit()).flat_map(str::parse).collect();
+            let [x1, x2, y1, y2] = numbers[..] else { panic!("{address}") };
+            let width = targets.images.iter().find(|image| image.id == id).map_or(0, |image| image.width);
+            assert!(x1 >= 1 && x2 == x1 + 99 && x2 <= width && y1 >= 1 && y2 == y1 + 99 && y2 <= 300, "{address}");
+            *counts.entry(id.to_owned()).or_default() += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn with_accesses_every_image_is_asked_for_as_often_and_parts_lie_within_it() {
+        let counts = asked(&targets(Choice::Uniform), Some(3), 12);
+        assert_eq!(counts.into_values().collect::<Vec<_>>(), [3, 3, 3, 3]);
+        assert_eq!(asked(&targets(Choice::Uniform), None, 400).len(), 4);
+    }
+
+    #[test]
+    fn by_zipf_the_first_is_asked_for_most_and_the_same_seed_asks_the_same() {
+        let counts: Vec<u64> = asked(&targets(Choice::Zipf), None, 4_000).into_values().collect();
+        assert!(counts.is_sorted_by(|a, b| a > b), "{counts:?}");
+        assert_eq!(targets(Choice::Zipf).address(9, None), targets(Choice::Zipf).address(9, None));
+    }
+}
