@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import random
 import subprocess
 import tomllib
 import urllib.error
@@ -170,6 +171,51 @@ def test_lists_are_in_the_order_of_keys_however_they_are_divided(s3: Any, bucket
     old = s3.get_paginator("list_objects").paginate(Bucket=bucket, PaginationConfig={"PageSize": 2})
     assert [entry["Key"] for page in old for entry in page.get("Contents", [])] == names
     assert refused(lambda: s3.list_objects_v2(Bucket=bucket, Delimiter="-")) == "NotImplemented"
+
+
+def as_listed(names: list[str], prefix: str, after: str, delimiter: str) -> list[str]:
+    """What a list shows of these keys, as S3 says it."""
+    found: list[str] = []
+    for name in names:
+        rest = name.removeprefix(prefix)
+        if not name.startswith(prefix) or name.encode() <= after.encode():
+            continue
+        shown = prefix + rest.split("/")[0] + "/" if delimiter and "/" in rest else name
+        if shown not in found and not (shown.endswith("/") and shown == after):
+            found.append(shown)
+    return sorted(found, key=str.encode)
+
+
+def test_any_list_of_any_keys_is_what_a_model_says(s3: Any, bucket: str) -> None:
+    rng = random.Random(7)
+
+    def name() -> str:
+        return "".join(rng.choice(" !-0abü") for _ in range(rng.randint(1, 3)))
+
+    names: set[str] = set()
+    while len(names) < 60:
+        key = "/".join(name() for _ in range(rng.randint(1, 3)))
+        # A key cannot be a file and a folder.
+        if not any(f"{known}/".startswith(f"{key}/") or f"{key}/".startswith(f"{known}/") for known in names):
+            s3.put_object(Bucket=bucket, Key=key, Body=b"")
+            names.add(key)
+    ordered = sorted(names, key=str.encode)
+    for _ in range(150):
+        prefix = rng.choice(["", name(), rng.choice(ordered)[: rng.randint(0, 4)]])
+        after = rng.choice(["", rng.choice(ordered), rng.choice(ordered)[: rng.randint(0, 4)], f"{name()}/"])
+        delimiter, size = rng.choice(["", "/"]), rng.choice([1, 2, 3, 7, 1000])
+        pages = s3.get_paginator("list_objects_v2").paginate(
+            Bucket=bucket, Prefix=prefix, StartAfter=after, Delimiter=delimiter, PaginationConfig={"PageSize": size}
+        )
+        shown = [
+            (entry.get("Key") or entry["Prefix"])
+            for page in pages
+            for entry in sorted(
+                page.get("Contents", []) + page.get("CommonPrefixes", []),
+                key=lambda entry: (entry.get("Key") or entry["Prefix"]).encode(),
+            )
+        ]
+        assert shown == as_listed(ordered, prefix, after, delimiter), (prefix, after, delimiter, size)
 
 
 def test_conditions_are_checked_with_the_change(s3: Any, bucket: str) -> None:

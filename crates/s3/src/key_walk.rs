@@ -36,6 +36,7 @@ pub(crate) struct Wanted {
 /// A walk over a bucket.
 pub(crate) struct KeyWalk {
     client: Client,
+    bucket: SectorPath,
     wanted: Wanted,
     levels: Vec<Level>,
 }
@@ -56,7 +57,7 @@ struct Level {
 impl KeyWalk {
     /// Begins at the folder that all wanted keys lie in.
     pub(crate) fn new(client: Client, bucket: &SectorPath, wanted: Wanted) -> Self {
-        let mut walk = Self { client, wanted, levels: Vec::new() };
+        let mut walk = Self { client, bucket: bucket.clone(), wanted, levels: Vec::new() };
         let key = walk.wanted.prefix.rfind('/').map_or("", |end| &walk.wanted.prefix[..=end]).to_owned();
         let is_path = key.split_terminator('/').all(|name| !name.is_empty());
         let folder = key.split_terminator('/').try_fold(bucket.clone(), |at, name| at.join(name));
@@ -107,16 +108,24 @@ impl KeyWalk {
                 }
                 continue;
             }
-            let has_later = key > *after || (after.starts_with(&key) && *after != key);
             if *by_folder && key.len() > prefix.len() {
-                if has_later {
+                // Where the list begins within the folder, something of it must come later.
+                let is_within = after.starts_with(&key) && *after != key;
+                if key > *after || (is_within && self.has_later(&key).await?) {
                     return Ok(Some(Listed::Prefix(key)));
                 }
-            } else if has_later || after.starts_with(&key) {
+            } else if key > *after || after.starts_with(&key) {
                 self.descend(entry.path.clone(), key, Some(entry));
             }
         }
         Ok(None)
+    }
+
+    /// Whether a folder has a key after the one where the list begins.
+    async fn has_later(&self, folder: &str) -> Result<bool, ClientError> {
+        let wanted = Wanted { prefix: folder.to_owned(), after: self.wanted.after.clone(), by_folder: false };
+        let mut within = Self::new(self.client.clone(), &self.bucket, wanted);
+        Ok(Box::pin(within.next()).await?.is_some())
     }
 
     fn descend(&mut self, folder: SectorPath, key: String, itself: Option<Entry>) {
