@@ -25,6 +25,7 @@ pub use file::{
     get::GetOptions,
     put::PutOptions,
     reader::FileReader,
+    stream::FileStream,
     writer::FileWriter,
 };
 pub use names::{expand, namespace};

@@ -24,6 +24,7 @@ mod relay;
 mod retry;
 mod source_failover;
 pub(crate) mod source_list;
+pub mod stream;
 mod upload_attempt;
 pub mod writer;
 

@@ -14,9 +14,9 @@ use protocol::{
         request::{
             BreakLeaseRequest, CancelJobRequest, ChangeMetadataRequest, ConfirmClockRequest, EmptyTrashRequest,
             FindJobsRequest, GetHistoryRequest, GetLogsRequest, HealthRequest, JobRequest, JobsRequest, LeasesRequest,
-            ListRequest, MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest,
-            RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TrashRequest, UsageRequest,
-            VersionsRequest,
+            ListRequest, MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RemoveContentRequest,
+            RemoveRequest, RenameRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TrashRequest,
+            UsageRequest, VersionsRequest,
         },
     },
 };
@@ -88,6 +88,14 @@ impl Client {
     /// Removes a file, or with `recursive` a folder and everything below it. It goes to its owner's trash.
     pub async fn remove(&self, path: &SectorPath, recursive: bool) -> Result<(), ClientError> {
         self.ask(RemoveRequest { path: path.clone(), recursive, now: false }).await
+    }
+
+    /// Removes a file, as long as its content is still `slice`. It goes to its owner's trash.
+    ///
+    /// # Errors
+    /// `VersionChanged` if the file has another content by now, `IsFolder` for a folder.
+    pub async fn remove_content(&self, path: &SectorPath, slice: SliceId) -> Result<(), ClientError> {
+        self.ask(RemoveContentRequest { path: path.clone(), slice }).await
     }
 
     /// As [`remove`](Self::remove), but for good: for data that nobody would miss, or that must not take up space any

@@ -2,7 +2,7 @@
 //! there when it began, and every byte was verified. A file is never shown by the browser as a page of ours: it is
 //! always something to save.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 use axum::{
     body::Body,
@@ -49,7 +49,7 @@ pub(crate) async fn download(caller: Caller, Path(path): Path<String>, method: M
     let (length, total) = (range.end - range.start, file.bytes());
     let part =
         (status == StatusCode::PARTIAL_CONTENT).then(|| format!("bytes {}-{}/{total}", range.start, range.end - 1));
-    let body = if method == Method::HEAD { Body::empty() } else { stream_of(file, range) };
+    let body = if method == Method::HEAD { Body::empty() } else { stream_of(&file, range) };
     let mut response = with_file_headers((status, body).into_response(), &path, &etag);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
@@ -85,14 +85,10 @@ pub(crate) async fn upload(caller: Caller, Path(path): Path<String>, request: Re
     document(&EntryView::from(&entry))
 }
 
-/// The bytes in order, some pieces ahead of the network.
-fn stream_of(file: FileReader, range: Range<u64>) -> Body {
-    let file = Arc::new(file);
-    let pieces = range.clone().step_by(PIECE_BYTES).map(move |start| {
-        let (file, end) = (Arc::clone(&file), range.end.min(start + PIECE_BYTES as u64));
-        async move { file.read_at(start, (end - start) as usize).await }
-    });
-    Body::from_stream(stream::iter(pieces).buffered(PIECES_AHEAD))
+/// The bytes in order.
+fn stream_of(file: &FileReader, range: Range<u64>) -> Body {
+    let mut pieces = file.stream(range);
+    Body::from_stream(stream::poll_fn(move |context| pieces.poll_next(context)))
 }
 
 /// What `Range` asks for.
@@ -153,9 +149,6 @@ fn set(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
     }
 }
 
-/// Read at once; four of them wait for a slow browser at most.
-const PIECE_BYTES: usize = 1 << 20;
-const PIECES_AHEAD: usize = 4;
 /// All but what RFC 8187 lets stand.
 const NAME_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
 

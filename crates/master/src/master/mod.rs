@@ -25,9 +25,9 @@ use protocol::{
             CopiesRequest, CreateDatedRequest, DetachJobRequest, EmptyTrashRequest, FindJobsRequest, HealthRequest,
             ImportRequest, JobRequest, JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest,
             MakeFolderRequest, MarksRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, Properties,
-            QuotasRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest,
-            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest,
-            VersionsRequest, WorkRequest,
+            QuotasRequest, RemoveContentRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
+            RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest,
+            UsageRequest, VersionsRequest, WorkRequest,
         },
     },
 };
@@ -399,6 +399,10 @@ impl Master {
             ClientRequest::Policy(PolicyRequest(path)) => self.catalog.policy(&path).map(Some),
             ClientRequest::SetPolicy(SetPolicyRequest { path, policy }) => {
                 self.set_policy(now, from, by, &path, policy)
+            }
+            ClientRequest::RemoveContent(RemoveContentRequest { path, slice }) => {
+                let checked = self.check_content(&path, slice);
+                checked.and_then(|_| self.remove(now, from, by, &path, (false, false)))
             }
             ClientRequest::ChangeMetadata(change) => self.change_metadata(now, from, change),
             ClientRequest::Trash(TrashRequest { all_users, after }) => {

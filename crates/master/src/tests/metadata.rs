@@ -2,13 +2,20 @@
 
 #![allow(clippy::unwrap_used)]
 
-use protocol::{Reason, SliceId, limits, message::request::ChangeMetadataRequest};
+use protocol::{
+    Reason, SliceId, limits,
+    message::request::{ChangeMetadataRequest, RemoveContentRequest, RestoreRequest},
+};
 
 use super::*;
 
 pub(super) fn change(at: &str, slice: SliceId, changes: &[(&str, Option<&str>)]) -> ClientRequest {
     let changes = changes.iter().map(|(key, value)| ((*key).to_owned(), value.map(str::to_owned)));
     ClientRequest::ChangeMetadata(ChangeMetadataRequest { path: path(at), slice, changes: changes.collect() })
+}
+
+pub(super) fn remove(at: &str, slice: SliceId) -> ClientRequest {
+    ClientRequest::RemoveContent(RemoveContentRequest { path: path(at), slice })
 }
 
 impl Bench {
@@ -64,4 +71,21 @@ fn metadata_of_another_content_of_a_folder_and_too_many_are_refused() {
     let large = "x".repeat(limits::USER_METADATA_BYTES_MAX);
     assert_eq!(bench.refused("ann", change("/d/f", now, &[("k", Some(&large))])).reason, Reason::Invalid);
     assert!(content(&bench.stat("/d/f").entry).user.is_empty());
+}
+
+#[test]
+fn only_the_content_that_was_meant_is_removed_and_it_goes_to_the_trash() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.put("ann", create("/f"), 100);
+    let old = content(&bench.stat("/f").entry).slice;
+    bench.put("ann", create("/f"), 200);
+    let reason = bench.refused("ann", remove("/f", old)).reason;
+    assert!(matches!(reason, Reason::VersionChanged { current: Some(_) }), "{reason:?}");
+    let now = content(&bench.stat("/f").entry).slice;
+    bench.done("ann", remove("/f", now));
+    assert_eq!(bench.refused("ann", remove("/f", now)).reason, Reason::NotFound);
+    bench.done("ann", policies::folder("/d"));
+    assert_eq!(bench.refused("ann", remove("/d", now)).reason, Reason::IsFolder);
+    let restore = ClientRequest::Restore(RestoreRequest { path: path("/f"), to: None });
+    assert!(matches!(bench.ask("ann", restore), ClientReply::Entry(entry) if content(&entry).slice == now));
 }

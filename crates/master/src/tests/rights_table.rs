@@ -56,6 +56,7 @@ fn about(at: &str) -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Rename(RenameRequest { from: mine.clone(), to: at.clone() }), "w"),
         (ClientRequest::Remove(RemoveRequest { path: at.clone(), recursive: true, now: true }), "w"),
         (ClientRequest::SetPolicy(SetPolicyRequest { path: at.clone(), policy: Policy::default() }), "a"),
+        (metadata::remove(at.as_str(), SliceId(0)), "w"),
         (metadata::change(at.as_str(), SliceId(0), &[]), "w"),
         (ClientRequest::Restore(RestoreRequest { path: path("/gone"), to: Some(at.clone()) }), "w"),
         (ClientRequest::AdmitJob(AdmitJobRequest { title: "t".into(), output: Some(at.clone()) }), "w"),
@@ -223,10 +224,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::ChangeMark(_) => 53,
         ClientRequest::Events(_) => 54,
         ClientRequest::ChangeMetadata(_) => 55,
+        ClientRequest::RemoveContent(_) => 56,
     }
 }
 
-const REQUESTS: usize = 56;
+const REQUESTS: usize = 57;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

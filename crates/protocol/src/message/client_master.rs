@@ -19,9 +19,9 @@ use super::{
         HealthRequest, HistoryRequest, ImportRequest, JobRequest, JobsRequest, LeasesRequest, LinkSeriesRequest,
         LinksRequest, ListRequest, LoadRequest, LoadSeriesRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
         MarksRequest, MetricsRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildRequest,
-        RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
-        SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest, VersionsRequest,
-        WorkRequest, requests,
+        RemoveContentRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest,
+        SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, TypedRequest, UsageRequest,
+        VersionsRequest, WorkRequest, requests,
     },
 };
 
@@ -90,6 +90,7 @@ requests! {
         ChangeMark(ChangeMarkRequest),
         Events(EventsRequest),
         ChangeMetadata(ChangeMetadataRequest),
+        RemoveContent(RemoveContentRequest),
     }
 }
 

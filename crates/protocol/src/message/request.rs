@@ -45,7 +45,7 @@ pub use self::{
     mark_requests::{ChangeMarkRequest, MarksRequest},
     name_requests::{
         ChangeMetadataRequest, CopiesRequest, ListRequest, LocateRequest, MakeFolderRequest, PolicyRequest,
-        RemoveRequest, RenameRequest, SetPolicyRequest, StatRequest, UsageRequest,
+        RemoveContentRequest, RemoveRequest, RenameRequest, SetPolicyRequest, StatRequest, UsageRequest,
     },
     observation_requests::{
         LinkSeriesRequest, LinksRequest, LoadRequest, LoadSeriesRequest, MetricsRequest, MetricsSource, WorkRequest,

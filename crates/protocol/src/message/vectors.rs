@@ -50,8 +50,8 @@ use crate::{
             EmptyTrashRequest, FindJobsRequest, FinishRebuildRequest, ForgetNodeRequest, GetAclRequest, HealthRequest,
             ImportRequest, JobRequest, JobsRequest, LeasesRequest, ListRequest, LocateRequest, LogoutRequest,
             MakeFolderRequest, MarksRequest, MetricsRequest, MetricsSource, NodesRequest, OnceRequest, PolicyRequest,
-            QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest, RenewRequest,
-            ReportJobRequest, RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
+            QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveContentRequest, RemoveRequest, RenameRequest,
+            RenewRequest, ReportJobRequest, RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
             TopologyRequest, TrashRequest, UsageRequest, VerifyAuditRequest, VersionsRequest, WaitingMachinesRequest,
             WhoAmIRequest, WorkRequest,
         },
@@ -234,6 +234,8 @@ fn the_requests_of_a_client_have_their_bytes() {
         "link-series": ClientRequest::LinkSeries(_) => ClientRequest::LinkSeries(links::series_asked()),
         "break-lease": ClientRequest::BreakLease(_) => ClientRequest::BreakLease(BreakLeaseRequest(path())),
         "events": ClientRequest::Events(_) => ClientRequest::Events(events::asked()),
+        "remove-content": ClientRequest::RemoveContent(_) =>
+            ClientRequest::RemoveContent(RemoveContentRequest { path: path(), slice: slice() }),
         "change-metadata": ClientRequest::ChangeMetadata(_) => ClientRequest::ChangeMetadata(ChangeMetadataRequest {
             path: path(),
             slice: slice(),

@@ -1,16 +1,31 @@
-//! Requests that change keys of a file's user metadata (paths: upload, tree). The content stays the same slice, whose
-//! copies are told. It never changes what is in a file, nor its version or date.
+//! Requests about a file as long as its content is the one that was meant. Most change keys of its user metadata (paths:
+//! upload, tree, s3). The content stays the same slice, whose copies are told. It never changes what is in a file, nor its
+//! version or date.
 
 use std::collections::BTreeMap;
 
 use protocol::{
-    Now, Reason, Refusal, limits,
-    message::{client_master::ClientReply, request::ChangeMetadataRequest},
+    FileId, Now, Reason, Refusal, SectorPath, SliceId, limits,
+    message::{
+        client_master::{ClientReply, FileContent},
+        request::ChangeMetadataRequest,
+    },
 };
 
 use crate::{Master, actions::SessionCaller, catalog::namespace::folder_refusal, log::journal_writes::Effect};
 
 impl Master {
+    /// The file at a path, if its content is still this slice.
+    pub(crate) fn check_content(&self, path: &SectorPath, slice: SliceId) -> Result<(FileId, FileContent), Refusal> {
+        let id = self.catalog.names().get(path)?;
+        let content = self.catalog.names().content(id).ok_or_else(|| folder_refusal(path))?;
+        if content.slice != slice {
+            let reason = Reason::VersionChanged { current: Some(content.version) };
+            return Err(Refusal::new(reason, format!("`{path}` has another content by now")));
+        }
+        Ok((id, content))
+    }
+
     /// Changes keys, if the file's content is still the one that was meant.
     pub(crate) fn change_metadata(
         &mut self,
@@ -19,12 +34,7 @@ impl Master {
         request: ChangeMetadataRequest,
     ) -> Result<Option<ClientReply>, Refusal> {
         let ChangeMetadataRequest { path, slice, changes } = request;
-        let id = self.catalog.names().get(&path)?;
-        let mut content = self.catalog.names().content(id).ok_or_else(|| folder_refusal(&path))?;
-        if content.slice != slice {
-            let reason = Reason::VersionChanged { current: Some(content.version) };
-            return Err(Refusal::new(reason, format!("`{path}` has another content by now")));
-        }
+        let (id, mut content) = self.check_content(&path, slice)?;
         for (key, value) in changes {
             match value {
                 Some(value) => content.user.insert(key, value),

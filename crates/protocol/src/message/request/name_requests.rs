@@ -129,6 +129,27 @@ impl TypedRequest for RemoveRequest {
     }
 }
 
+/// Remove a file, as long as its content is still this one. It goes to its owner's trash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveContentRequest {
+    /// The file.
+    pub path: SectorPath,
+    /// The slice that its content must still be.
+    pub slice: SliceId,
+}
+
+impl TypedRequest for RemoveContentRequest {
+    answered_by!((), ClientReply::Done => ());
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("remove content", Need::Remove { path: &self.path, for_good: false }).once().noted_as_removal(
+            "remove",
+            &self.path,
+            String::new(),
+        )
+    }
+}
+
 /// Files, folders and bytes at and below a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageRequest(pub SectorPath);
