@@ -1,5 +1,6 @@
 """The S3 door as the tools that people have use it, unpatched: boto3, the AWS command line, pyarrow, rclone and s3cmd."""
 
+import base64
 import hashlib
 import io
 import os
@@ -8,6 +9,7 @@ import subprocess
 import tomllib
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -139,6 +141,8 @@ def test_bytes_come_back_as_they_were_at_every_size(s3: Any, bucket: str, size: 
         part = s3.get_object(Bucket=bucket, Key="x", Range=f"bytes=1-{size - 2}")
         assert part["Body"].read() == content[1:-1] and part["ContentRange"] == f"bytes 1-{size - 2}/{size}"
         assert s3.get_object(Bucket=bucket, Key="x", Range="bytes=-3")["Body"].read() == content[-3:]
+    if size == 0:
+        assert refused(lambda: s3.get_object(Bucket=bucket, Key="x", Range="bytes=-5")) == "InvalidRange"
     assert refused(lambda: s3.get_object(Bucket=bucket, Key="x", Range=f"bytes={size}-")) == "InvalidRange"
 
 
@@ -288,7 +292,7 @@ def test_uploads_in_parts_become_one_object(cloud: sector.LocalCloud, s3: Any, b
     assert head["ETag"] == f'"{hashlib.md5(digests).hexdigest()}-3"' and head["Metadata"] == {"k": "v"}
     s3.download_file(bucket, "d/large", str(tmp_path / "back"), Config=config)
     assert (tmp_path / "back").read_bytes() == content
-    assert not cloud.ls(f"/{bucket}/.s3-uploads"), "no part is left"
+    assert not cloud.exists(f"/{bucket}/d/.s3-uploads"), "no part is left"
     # By hand, with all that may go wrong.
     upload = s3.create_multipart_upload(Bucket=bucket, Key="x", ContentType="image/fits")["UploadId"]
     of = {"Bucket": bucket, "Key": "x", "UploadId": upload}
@@ -296,6 +300,9 @@ def test_uploads_in_parts_become_one_object(cloud: sector.LocalCloud, s3: Any, b
     s3.upload_part_copy(**of, PartNumber=9, CopySource=f"{bucket}/d/large", CopySourceRange="bytes=0-99")
     parts = s3.list_parts(**of)["Parts"]
     assert [(part["PartNumber"], part["Size"]) for part in parts] == [(2, 5 * MIB), (7, 5 * MIB), (9, 100)]
+    assert not s3.list_parts(**of, MaxParts=0)["IsTruncated"]
+    past = partial(s3.upload_part_copy, **of, PartNumber=9, CopySource=f"{bucket}/d/large")
+    assert refused(lambda: past(CopySourceRange=f"bytes=0-{len(content)}")) == "InvalidRange"
     assert [found["Key"] for found in s3.list_multipart_uploads(Bucket=bucket)["Uploads"]] == ["x"]
     assert keys(s3, bucket) == ["d/large"], "what is unfinished is not listed"
 
@@ -310,6 +317,8 @@ def test_uploads_in_parts_become_one_object(cloud: sector.LocalCloud, s3: Any, b
     made = s3.get_object(Bucket=bucket, Key="x")
     assert (made["Body"].read(), made["ContentType"]) == (content[: 5 * MIB] + content[:100], "image/fits")
     assert refused(lambda: s3.list_parts(**of)) == "NoSuchUpload"
+    # The answer may have been lost: again is as good as once.
+    complete((2, tags[2]), (9, parts[2]["ETag"]))
     other = s3.create_multipart_upload(Bucket=bucket, Key="y")["UploadId"]
     assert (
         refused(lambda: s3.upload_part(Bucket=bucket, Key="z", UploadId=other, PartNumber=1, Body=b""))
@@ -317,6 +326,134 @@ def test_uploads_in_parts_become_one_object(cloud: sector.LocalCloud, s3: Any, b
     )
     s3.abort_multipart_upload(Bucket=bucket, Key="y", UploadId=other)
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
+
+
+def test_what_is_said_of_the_whole_is_compared_before_parts_are_joined(s3: Any, bucket: str) -> None:
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="x", ChecksumAlgorithm="CRC32")["UploadId"]
+    of = {"Bucket": bucket, "Key": "x", "UploadId": upload}
+    body = hashlib.shake_256(b"whole").digest(6 * MIB)
+    sizes = (body[: 5 * MIB], body[5 * MIB :])
+    made = [s3.upload_part(**of, PartNumber=n, Body=part, ChecksumAlgorithm="CRC32") for n, part in enumerate(sizes, 1)]
+    parts = [
+        {"PartNumber": n, "ETag": part["ETag"], "ChecksumCRC32": part["ChecksumCRC32"]}
+        for n, part in enumerate(made, 1)
+    ]
+
+    def complete(parts: list[dict[str, Any]], **more: Any) -> Any:
+        return s3.complete_multipart_upload(**of, MultipartUpload={"Parts": parts}, **more)
+
+    def sum_of(content: bytes) -> str:
+        return base64.b64encode(zlib.crc32(content).to_bytes(4)).decode()
+
+    sums = b"".join(base64.b64decode(part["ChecksumCRC32"]) for part in made)
+    whole = {"ChecksumCRC32": sum_of(body), "ChecksumType": "FULL_OBJECT"}
+    wrong = {"ChecksumCRC32": sum_of(b""), "ChecksumType": "FULL_OBJECT"}
+    assert refused(lambda: complete([parts[0], {**parts[1], "ChecksumCRC32": sum_of(b"")}])) == "InvalidPart"
+    assert refused(lambda: complete(parts, **wrong)) == "BadDigest"
+    assert refused(lambda: complete(parts, ChecksumCRC32=sum_of(b""), ChecksumType="COMPOSITE")) == "BadDigest"
+    assert refused(lambda: complete(parts, MpuObjectSize=77)) == "InvalidRequest"
+    s3.put_object(Bucket=bucket, Key="x", Body=b"first")
+    assert refused(lambda: complete(parts, IfNoneMatch="*")) == "PreconditionFailed"
+    assert s3.get_object(Bucket=bucket, Key="x")["Body"].read() == b"first"
+    complete(parts, MpuObjectSize=len(body), **whole)
+    got = s3.get_object(Bucket=bucket, Key="x", ChecksumMode="ENABLED")
+    assert got["Body"].read() == body and got["ChecksumCRC32"] == whole["ChecksumCRC32"]
+    of["UploadId"] = s3.create_multipart_upload(Bucket=bucket, Key="x", ChecksumAlgorithm="CRC32")["UploadId"]
+    for n, part in enumerate(sizes, 1):
+        s3.upload_part(**of, PartNumber=n, Body=part, ChecksumAlgorithm="CRC32")
+    complete(parts, ChecksumCRC32=sum_of(sums), ChecksumType="COMPOSITE")
+
+
+def test_conditions_hold_for_copies_and_removals_too(s3: Any, bucket: str) -> None:
+    old = s3.put_object(Bucket=bucket, Key="x", Body=b"1")["ETag"]
+    new = s3.put_object(Bucket=bucket, Key="x", Body=b"2")["ETag"]
+    s3.put_object(Bucket=bucket, Key="source", Body=b"source")
+    copy = partial(s3.copy_object, Bucket=bucket, Key="x", CopySource=f"{bucket}/source")
+    assert refused(lambda: copy(IfNoneMatch="*")) == "PreconditionFailed"
+    assert refused(lambda: copy(IfMatch=old)) == "PreconditionFailed"
+    assert refused(lambda: s3.delete_object(Bucket=bucket, Key="x", IfMatch=old)) == "PreconditionFailed"
+    answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "x", "ETag": old}, {"Key": "source"}]})
+    assert [error["Code"] for error in answer["Errors"]] == ["PreconditionFailed"] and len(answer["Deleted"]) == 1
+    assert s3.get_object(Bucket=bucket, Key="x")["Body"].read() == b"2"
+    # Of a removal and a write that both want the same object, one is done.
+    for _ in range(20):
+        with ThreadPoolExecutor(2) as pool:
+            removed = pool.submit(s3.delete_object, Bucket=bucket, Key="x", IfMatch=new)
+            written = pool.submit(s3.put_object, Bucket=bucket, Key="x", Body=b"3", IfMatch=new)
+        assert sum(done.exception() is None for done in (removed, written)) == 1
+        new = s3.put_object(Bucket=bucket, Key="x", Body=b"2")["ETag"]
+    s3.delete_object(Bucket=bucket, Key="x", IfMatch=new)
+    assert keys(s3, bucket) == []
+
+
+@pytest.mark.parametrize("size", [5, 2 * MIB])
+def test_what_is_appended_otherwise_is_not_what_was_summed(
+    cloud: sector.LocalCloud, s3: Any, bucket: str, size: int
+) -> None:
+    before = s3.put_object(Bucket=bucket, Key="x", Body=b"f" * size, ChecksumAlgorithm="CRC32")["ETag"]
+    with cloud.open(f"/{bucket}/x", "ab") as file:
+        file.write(b"more")
+    got = s3.get_object(Bucket=bucket, Key="x", ChecksumMode="ENABLED")
+    assert got["Body"].read() == b"f" * size + b"more" and "ChecksumCRC32" not in got
+    assert (
+        got["ETag"].strip('"').endswith("-0")
+        and refused(lambda: s3.put_object(Bucket=bucket, Key="x", Body=b"", IfMatch=before)) == "PreconditionFailed"
+    )
+
+
+def test_parts_have_the_rights_of_what_they_become(cloud: sector.LocalCloud, door: Door, bucket: str) -> None:
+    run(cloud, "user", "add", "s3-carol", "--service")
+    for folder, carol in (("closed", ""), ("own", ",user:s3-carol:rwx")):
+        run(cloud, "mkdir", f"/{bucket}/{folder}")
+        run(cloud, "acl", "set", f"/{bucket}/{folder}", f"user:admin:rwxa{carol}")
+    run(cloud, "acl", "set", f"/{bucket}", "user:admin:rwxa,user:s3-carol:rx")
+    key, secret = new_key(cloud, "s3-carol")
+    admin, carol = door.client(), door.client(aws_access_key_id=key, aws_secret_access_key=secret)
+    upload = admin.create_multipart_upload(Bucket=bucket, Key="closed/x")["UploadId"]
+    of = {"Bucket": bucket, "Key": "closed/x", "UploadId": upload}
+    admin.upload_part(**of, PartNumber=1, Body=b"secret")
+    for call in (
+        partial(carol.upload_part, **of, PartNumber=1, Body=b"other"),
+        partial(carol.list_parts, **of),
+        partial(carol.abort_multipart_upload, **of),
+        partial(carol.create_multipart_upload, Bucket=bucket, Key="closed/y"),
+        partial(carol.create_multipart_upload, Bucket=bucket, Key="y"),
+    ):
+        assert refused(call) == "AccessDenied", call
+    assert "Uploads" not in carol.list_multipart_uploads(Bucket=bucket)
+    assert [found["Key"] for found in admin.list_multipart_uploads(Bucket=bucket)["Uploads"]] == ["closed/x"]
+    # Where she may write, she may in parts.
+    config = TransferConfig(multipart_threshold=5 * MIB, multipart_chunksize=5 * MIB)
+    carol.upload_fileobj(io.BytesIO(b"c" * 6 * MIB), bucket, "own/z", Config=config)
+    assert carol.head_object(Bucket=bucket, Key="own/z")["ContentLength"] == 6 * MIB
+    admin.abort_multipart_upload(**of)
+    assert cloud.exists(f"/{bucket}/closed") and not cloud.ls(f"/{bucket}/closed")
+
+
+def test_what_would_be_ignored_is_refused(door: Door, s3: Any, bucket: str) -> None:
+    for name, more in (("ACL", "public-read"), ("ObjectLockEnabledForBucket", True), ("GrantRead", "id=x")):
+        assert refused(partial(s3.create_bucket, Bucket=f"{bucket}-2", **{name: more})) == "NotImplemented"
+    put = partial(s3.put_object, Bucket=bucket, Key="x", Body=b"")
+    for tags in ("a=1&a=2", "&".join(f"k{n}=v" for n in range(11))):
+        assert refused(partial(put, Tagging=tags)) == "InvalidTag"
+    assert refused(partial(put, ServerSideEncryption="AES256")) == "NotImplemented"
+    assert refused(partial(put, ExpectedBucketOwner="999999999999")) == "NotImplemented"
+    folder = partial(s3.put_object, Bucket=bucket, Key="f/", Body=b"")
+    folder()
+    assert refused(partial(folder, IfNoneMatch="*")) == "PreconditionFailed"
+    assert refused(partial(folder, Metadata={"k": "v"})) == "NotImplemented"
+    assert refused(partial(folder, ContentMD5="AAAAAAAAAAAAAAAAAAAAAA==")) == "BadDigest"
+    assert refused(partial(s3.head_object, Bucket=bucket, Key="f/", PartNumber=2)) == "501"
+    form = s3.generate_presigned_post(bucket, "form")
+    lines = "".join(
+        f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in {**form["fields"], "file": "x"}.items()
+    )
+    headers = {"Content-Type": "multipart/form-data; boundary=b", "x-amz-foo": "1"}
+    posted = urllib.request.Request(form["url"], f"{lines}--b--\r\n".encode(), headers)
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(posted)
+    assert error.value.code == 501 and keys(s3, bucket) == ["f/"]
 
 
 def test_copies_and_tags_change_what_is_said_of_an_object(s3: Any, bucket: str) -> None:

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use client::{CarrierChoice, Client, GetOptions, Priority, SectorPath, Throttle};
+use client::{ByteRuns, CarrierChoice, Client, GetOptions, Priority, SectorPath, Throttle};
 use fake_cloud::{FakeCloud, reading::ReadFault};
 use protocol::Status;
 
@@ -315,6 +315,33 @@ async fn read_around(client: &Client, path: &SectorPath, bytes: &[u8]) {
         assert!(found == expected, "{length} bytes from {offset}");
     }
     assert_eq!(file.read_at(u64::MAX, 10).await.unwrap(), b"");
+    for (from, until) in [(0, bytes.len()), (70_001, 1_500_000), (5, 5)] {
+        let (mut stream, mut found) = (file.stream(from as u64..until as u64), Vec::new());
+        while let Some(piece) = stream.next().await {
+            found.extend(piece.unwrap());
+        }
+        assert!(found == bytes[from..until], "{from}..{until}");
+    }
+    let runs = ByteRuns { from: 70_001, run_bytes: 200, stride_bytes: 4_096, runs: 600 };
+    let run = |run: usize| bytes[70_001 + run * 4_096..][..200].to_vec();
+    assert!(file.read_runs(&runs).await.unwrap() == (0..600).flat_map(run).collect::<Vec<_>>());
+    let past = ByteRuns { runs: 5_000, ..runs };
+    assert_eq!(file.read_runs(&past).await.unwrap_err().status(), Status::Usage);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_is_opened_again_only_where_it_is_another_one() {
+    let cloud = FakeCloud::start(&["n1"]).await;
+    let client = cloud.client().await;
+    let path = cloud.add_bytes("/file", content(SMALL_BYTES));
+    let known = client.open(&path).await.unwrap();
+    assert!(client.reopen(&known).await.unwrap().is_none());
+    // Another session has other rights, and tickets of its own.
+    assert!(cloud.client().await.reopen(&known).await.unwrap().is_some());
+    let new = content(SMALL_BYTES / 2);
+    cloud.add_bytes("/file", new.clone());
+    let now = client.reopen(&known).await.unwrap().expect("it has another content");
+    assert!(now.read_at(0, SMALL_BYTES).await.unwrap() == new);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -22,6 +22,16 @@ pub(crate) fn of_client(error: &ClientError) -> S3Error {
     said
 }
 
+/// The same of a write.
+pub(crate) fn of_write(error: &ClientError) -> S3Error {
+    let mut said = of_client(error);
+    if error.reason() == Reason::IsFolder {
+        said.set_code(S3ErrorCode::Custom("KeyIsFolder".into()));
+        said.set_status_code(StatusCode::CONFLICT);
+    }
+    said
+}
+
 /// The same of a bucket.
 pub(crate) fn of_bucket(error: &ClientError) -> S3Error {
     let mut said = of_client(error);

@@ -3,19 +3,14 @@
 //! (signatures, XML, headers) is the crate `s3s`, whose types stay in here. It never keeps a byte of an object, and never
 //! answers a request without a signature.
 
-mod body_check;
-mod bucket_requests;
-mod copy_requests;
+mod buckets;
 mod errors;
 mod key_ring;
-mod key_walk;
-mod list_requests;
-mod multipart_requests;
-mod multipart_uploads;
-mod object_metadata;
-mod object_path;
-mod object_requests;
+mod lists;
+mod objects;
 mod operations;
 mod room;
+mod unsupported;
+mod uploads;
 
 pub use room::{S3Room, is_for_s3};

@@ -19,7 +19,7 @@ use s3s::{
 };
 use tower_service::Service;
 
-use crate::{key_ring::KeyRing, object_path::is_bucket_name, operations::Operations};
+use crate::{key_ring::KeyRing, objects::path::is_bucket_name, operations::Operations};
 
 /// Answers requests of S3. Clones are the same.
 #[derive(Clone)]

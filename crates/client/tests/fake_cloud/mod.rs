@@ -575,7 +575,7 @@ async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: Transf
     lock(&world).connections.push(key);
     match reading::next_request(&world, &mut stream).await {
         Ok(Some(TransferRequest::Spe { .. })) => {}
-        Ok(Some(first @ TransferRequest::Read { .. })) => {
+        Ok(Some(first @ (TransferRequest::Read { .. } | TransferRequest::ReadRuns { .. }))) => {
             return reading::serve(&world, &node, stream, key, first).await;
         }
         Ok(Some(first @ (TransferRequest::Write { .. } | TransferRequest::Pull(_)))) => {

@@ -14,6 +14,7 @@ use net::{
 use protocol::{
     NodeId, Reason, RecordFraming, Refusal, SectorPath, SliceId,
     message::{
+        byte_runs::ByteRuns,
         local::{CHECKSUMS_PER_MESSAGE_MAX, LocalReply, LocalRequest},
         transfer::{TransferReply, TransferRequest},
     },
@@ -154,6 +155,17 @@ pub(super) async fn serve(
                 assert_eq!(ticket.ticket, key.0, "a ticket of another holder than proved its key here");
                 (slice, from..until)
             }
+            TransferRequest::ReadRuns { ticket, slice, runs } => {
+                assert_eq!(ticket.ticket, key.0, "a ticket of another holder than proved its key here");
+                if !send_runs(world, node, &mut stream, slice, runs).await {
+                    return;
+                }
+                match next_request(world, &mut stream).await {
+                    Ok(Some(next)) => request = next,
+                    _ => return,
+                }
+                continue;
+            }
             other => return Box::pin(writing::serve(world, node, stream, key, other)).await,
         };
         lock(world).log.push(format!("read {node} {} {}", range.start, range.end));
@@ -180,6 +192,37 @@ pub(super) async fn serve(
 fn begun(world: &mut World) {
     world.reads_now += 1;
     world.reads_most = world.reads_most.max(world.reads_now);
+}
+
+/// Sends runs; false when the connection ends with it.
+async fn send_runs(
+    world: &Mutex<World>,
+    node: &NodeId,
+    stream: &mut TransferStream,
+    slice: SliceId,
+    runs: ByteRuns,
+) -> bool {
+    let range = runs.range().unwrap();
+    let (mut picked, fate) = {
+        let mut world = lock(world);
+        world.log.push(format!("read {node} {} {} in runs", range.start, range.end));
+        let Some(bytes) = world.slices.get(&slice) else { return false };
+        let mut picked = Vec::new();
+        runs.pick(&bytes[range.start as usize..range.end as usize], &mut picked);
+        let fate = world.befall(node, picked.len() as u64);
+        (picked, fate)
+    };
+    if !matches!(fate, Fate::Send) {
+        // Announced, and then fewer come.
+        picked.truncate(picked.len() / 2);
+    }
+    stream.send(&TransferReply::Reading { bytes: runs.bytes() }).await.unwrap();
+    for frame in picked.chunks(FRAME_BYTES as usize) {
+        if stream.send_frame(frame).await.is_err() {
+            return false;
+        }
+    }
+    stream.end_frames().await.is_ok() && matches!(fate, Fate::Send)
 }
 
 /// Sends a range; false when the connection ends with it.

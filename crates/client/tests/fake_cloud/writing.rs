@@ -24,7 +24,7 @@ pub(super) async fn serve(
         let stored = match request {
             TransferRequest::Write { ticket, .. } => receive(world, node, &mut stream, &ticket).await,
             TransferRequest::Pull(pull) => copy(world, node, &mut stream, pull).await,
-            request @ TransferRequest::Read { .. } => {
+            request @ (TransferRequest::Read { .. } | TransferRequest::ReadRuns { .. }) => {
                 return Box::pin(reading::serve(world, node, stream, key, request)).await;
             }
             other => panic!("an uploader does not ask {other:?}"),

@@ -1,24 +1,26 @@
 //! Lists of objects, in both versions of the request. A page is at most a thousand keys; the next one begins after its last.
 //! It never counts what it does not show.
 
-use client::{Client, namespace::is_folder};
+use client::Client;
 use data_encoding::BASE64URL_NOPAD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::{
     S3Request, S3Response, S3Result,
     dto::{
-        CommonPrefix, ETag, EncodingType, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output,
+        CommonPrefix, EncodingType, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output,
         Object, ObjectStorageClass, Owner,
     },
     s3_error,
 };
 
+use super::key_walk::{KeyWalk, Listed, Wanted};
 use crate::{
-    bucket_requests::check_exists,
+    buckets::check_exists,
     errors::of_bucket,
-    key_walk::{KeyWalk, Listed, Wanted},
-    object_metadata::{content_of, etag_of, modified},
-    object_path::bucket_path,
+    objects::{
+        metadata::{content_of, etag_of, folder_etag, modified},
+        path::bucket_path,
+    },
 };
 
 /// A page of a bucket.
@@ -148,11 +150,6 @@ async fn read(client: &Client, bucket: &str, asked: &Asked, encoding: &Encoding,
     Ok(page)
 }
 
-/// The entity tag of a folder that is listed as an object: that of no bytes.
-pub(crate) fn folder_etag() -> ETag {
-    ETag::Strong("d41d8cd98f00b204e9800998ecf8427e".into())
-}
-
 fn owner_of(entry: &client::Entry) -> Owner {
     let owner = entry.owner.to_string();
     Owner { id: Some(owner.clone()), display_name: Some(owner) }
@@ -186,11 +183,6 @@ impl Encoding {
 const ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// Of one page.
 const KEYS_MAX: i32 = 1_000;
-
-/// Whether an entry is what a key with a `/` at its end names.
-pub(crate) fn is_folder_entry(entry: Option<&client::Entry>) -> bool {
-    entry.is_some_and(is_folder)
-}
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@
 use client::SectorPath;
 use s3s::{S3Result, s3_error};
 
-/// The folder of unfinished uploads in a bucket. No key names it, and no list shows it.
+/// The folder of unfinished uploads beside what they become. No key names it, and no list shows it.
 pub(crate) const UPLOADS: &str = ".s3-uploads";
 
 /// What a key names.
@@ -37,8 +37,8 @@ pub(crate) fn named(bucket: &str, key: &str) -> S3Result<Named> {
         None => (key, false),
     };
     let mut path = bucket;
-    for (at, component) in name.split('/').enumerate() {
-        if at == 0 && component == UPLOADS {
+    for component in name.split('/') {
+        if component == UPLOADS {
             return Err(s3_error!(InvalidArgument, "`{UPLOADS}` is where unfinished uploads are"));
         }
         if component.is_empty() {
@@ -68,10 +68,9 @@ mod tests {
     fn keys_are_paths_and_nothing_else_is() {
         assert_eq!(named("b", "a/b.txt").unwrap(), Named::Object(SectorPath::parse("/b/a/b.txt").unwrap()));
         assert_eq!(named("b", "a/").unwrap(), Named::Folder(SectorPath::parse("/b/a").unwrap()));
-        for key in ["", "/", "/a", "a//b", "a//", "..", "a/../b", "./a", "a\0b", ".s3-uploads/x", ".s3-uploads"] {
+        for key in ["", "/", "/a", "a//b", "a//", "..", "a/../b", "./a", "a\0b", ".s3-uploads/x", "a/.s3-uploads"] {
             assert!(named("b", key).is_err(), "{key:?}");
         }
-        assert!(named("b", "a/.s3-uploads").is_ok());
         for bucket in ["", ".trash", "a/b", "..", "."] {
             assert!(bucket_path(bucket).is_err(), "{bucket:?}");
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use client::FileContent;
 use data_encoding::{BASE64, HEXLOWER};
 use md5::{Digest, Md5};
 use s3s::{
@@ -13,7 +14,7 @@ use s3s::{
     s3_error,
 };
 
-use crate::object_metadata::{CHECKSUM_PREFIX, ETAG};
+use super::metadata::{BYTES, CHECKSUM_PREFIX, ETAG, is_of_bytes};
 
 /// Sums of bytes that pass.
 pub(crate) struct BodyCheck {
@@ -35,9 +36,25 @@ pub(crate) struct Said {
     pub(crate) announced: String,
 }
 
+/// The sums that a request says, whichever it is.
+macro_rules! said_sums {
+    ($input:expr) => {
+        Checksum {
+            checksum_crc32: $input.checksum_crc32.clone(),
+            checksum_crc32c: $input.checksum_crc32c.clone(),
+            checksum_crc64nvme: $input.checksum_crc64nvme.clone(),
+            checksum_sha1: $input.checksum_sha1.clone(),
+            checksum_sha256: $input.checksum_sha256.clone(),
+            ..Checksum::default()
+        }
+    };
+}
+pub(crate) use said_sums;
+
 /// What bytes have proved to be.
 pub(crate) struct Checked {
     md5: [u8; 16],
+    bytes: u64,
     pub(crate) sums: Checksum,
 }
 
@@ -85,7 +102,7 @@ impl BodyCheck {
                 return Err(s3_error!(BadDigest, "the bytes have another checksum `{name}` than was said"));
             }
         }
-        Ok(Checked { md5, sums })
+        Ok(Checked { md5, bytes, sums })
     }
 }
 
@@ -98,12 +115,12 @@ impl Checked {
     /// What is kept of it with the file.
     pub(crate) fn user(&self) -> BTreeMap<String, String> {
         let sums = named(&self.sums).map(|(name, sum)| (format!("{CHECKSUM_PREFIX}{name}"), sum.clone()));
-        sums.chain([(ETAG.to_owned(), self.etag())]).collect()
+        sums.chain([(ETAG.to_owned(), self.etag()), (BYTES.to_owned(), self.bytes.to_string())]).collect()
     }
 }
 
 /// The sums that are there, with their names.
-fn named(sums: &Checksum) -> impl Iterator<Item = (&'static str, &String)> {
+pub(crate) fn named(sums: &Checksum) -> impl Iterator<Item = (&'static str, &String)> {
     let all = [
         ("crc32", &sums.checksum_crc32),
         ("crc32c", &sums.checksum_crc32c),
@@ -115,8 +132,9 @@ fn named(sums: &Checksum) -> impl Iterator<Item = (&'static str, &String)> {
 }
 
 /// The sums that a file has from its upload.
-pub(crate) fn kept_sums(user: &BTreeMap<String, String>) -> Checksum {
-    let get = |name: &str| user.get(&format!("{CHECKSUM_PREFIX}{name}")).cloned();
+pub(crate) fn kept_sums(content: &FileContent) -> Checksum {
+    let get =
+        |name: &str| content.user.get(&format!("{CHECKSUM_PREFIX}{name}")).filter(|_| is_of_bytes(content)).cloned();
     Checksum {
         checksum_crc32: get("crc32"),
         checksum_crc32c: get("crc32c"),

@@ -11,6 +11,8 @@ use s3s::dto::{ETag, ETagCondition, Metadata, Timestamp};
 
 /// Keys of the user metadata.
 pub(crate) const ETAG: &str = "s3.etag";
+/// Of how many bytes the tag and the sums are. An append keeps the metadata of a file, and they are not of it any more.
+pub(crate) const BYTES: &str = "s3.bytes";
 pub(crate) const TAGS: &str = "s3.tags";
 pub(crate) const CONTENT_TYPE: &str = "s3.content-type";
 pub(crate) const CONTENT_ENCODING: &str = "s3.content-encoding";
@@ -71,8 +73,8 @@ impl Described {
 
 /// The changes that make `now` of what a file says of itself. What is not of S3 stays, and so does what is said of its bytes.
 pub(crate) fn replacing(content: &FileContent, now: BTreeMap<String, String>) -> BTreeMap<String, Option<String>> {
-    let is_of_bytes = |key: &str| key == ETAG || key.starts_with(CHECKSUM_PREFIX);
-    let old = content.user.keys().filter(|key| key.starts_with(PREFIX) && !is_of_bytes(key));
+    let says_bytes = |key: &str| key == ETAG || key == BYTES || key.starts_with(CHECKSUM_PREFIX);
+    let old = content.user.keys().filter(|key| key.starts_with(PREFIX) && !says_bytes(key));
     let mut changes: BTreeMap<_, _> = old.map(|key| (key.clone(), None)).collect();
     changes.extend(now.into_iter().map(|(key, value)| (key, Some(value))));
     changes
@@ -81,8 +83,18 @@ pub(crate) fn replacing(content: &FileContent, now: BTreeMap<String, String>) ->
 /// The entity tag. Of a file that came in another way it is made of the digest. It has a `-`, so no client takes it for an
 /// MD5.
 pub(crate) fn etag_of(content: &FileContent) -> ETag {
-    let own = content.user.get(ETAG).cloned();
+    let own = content.user.get(ETAG).filter(|_| is_of_bytes(content)).cloned();
     ETag::Strong(own.unwrap_or_else(|| format!("{}-0", &content.digest.to_string()[..32])))
+}
+
+/// The entity tag of a folder that is shown as an object: that of no bytes.
+pub(crate) fn folder_etag() -> ETag {
+    ETag::Strong("d41d8cd98f00b204e9800998ecf8427e".into())
+}
+
+/// Whether what is said of the bytes is of those that are there.
+pub(crate) fn is_of_bytes(content: &FileContent) -> bool {
+    content.user.get(BYTES).is_some_and(|bytes| *bytes == content.bytes.to_string())
 }
 
 /// The content of an entry that is a file.

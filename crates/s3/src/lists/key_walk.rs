@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, vec};
 
 use client::{Client, ClientError, Entry, Reason, SectorPath, namespace::is_folder};
 
-use crate::object_path::UPLOADS;
+use crate::objects::path::UPLOADS;
 
 /// What a list shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl KeyWalk {
         let folder = key.split_terminator('/').try_fold(bucket.clone(), |at, name| at.join(name));
         let is_past = walk.wanted.after.as_str() > key.as_str() && !walk.wanted.after.starts_with(&key);
         // A prefix that is no path has no keys below it.
-        let is_hidden = key.starts_with(&format!("{UPLOADS}/"));
+        let is_hidden = key.split('/').any(|name| name == UPLOADS);
         if let (Ok(folder), true) = (folder, is_path && !is_past && !is_hidden) {
             walk.descend(folder, key, None);
         }
@@ -89,7 +89,7 @@ impl KeyWalk {
                 continue;
             };
             let name = entry.path.name().unwrap_or_default();
-            if level.key.is_empty() && name == UPLOADS {
+            if name == UPLOADS {
                 continue;
             }
             let key = format!("{}{name}{}", level.key, if is_folder(&entry) { "/" } else { "" });

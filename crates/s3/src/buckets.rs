@@ -12,8 +12,10 @@ use s3s::{
 
 use crate::{
     errors::{of_bucket, of_client},
-    object_metadata::modified,
-    object_path::{UPLOADS, bucket_path, is_bucket_name},
+    objects::{
+        metadata::modified,
+        path::{UPLOADS, bucket_path, is_bucket_name},
+    },
 };
 
 pub(crate) async fn list(
