@@ -13,4 +13,4 @@ mod room;
 mod unsupported;
 mod uploads;
 
-pub use room::{S3Room, is_for_s3};
+pub use room::S3Room;

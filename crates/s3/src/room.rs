@@ -93,7 +93,7 @@ impl Service<Request<Body>> for S3Room {
 }
 
 /// Whether a request is signed as S3 signs, in its headers or its query.
-pub fn is_for_s3(uri: &Uri, headers: &HeaderMap) -> bool {
+fn is_for_s3(uri: &Uri, headers: &HeaderMap) -> bool {
     let is_signed = headers.get(header::AUTHORIZATION).is_some_and(|given| given.as_bytes().starts_with(b"AWS"));
     let query = uri.query().unwrap_or_default();
     let is_presigned = query.split('&').any(|pair| pair.starts_with("X-Amz-") || pair.starts_with("AWSAccessKeyId="));

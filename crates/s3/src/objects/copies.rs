@@ -13,7 +13,7 @@ use s3s::{
 };
 
 use super::{
-    metadata::{Described, content_of, etag_of, matches, modified, replacing},
+    metadata::{Described, content_of, described, etag_of, matches, modified, replacing, without_chunking},
     path::{bucket_path, object_path},
     reads::{Found, stat},
     tags,
@@ -85,15 +85,7 @@ pub(crate) async fn copy(
     let before = Described::of(&source.content);
     let mut now = match replaces {
         false => before.clone(),
-        true => Described {
-            content_type: input.content_type,
-            content_encoding: input.content_encoding,
-            content_language: input.content_language,
-            content_disposition: input.content_disposition,
-            cache_control: input.cache_control,
-            metadata: input.metadata,
-            tags: before.tags.clone(),
-        },
+        true => described!(input, before.tags.clone()),
     };
     if replaces_tags {
         now.tags = tags::of_header(input.tagging)?;

@@ -36,6 +36,28 @@ pub(crate) struct Described {
     pub(crate) tags: Option<String>,
 }
 
+/// What a request says of an object, whichever it is, with tags that were checked.
+macro_rules! described {
+    ($input:expr, $tags:expr) => {
+        Described {
+            content_type: $input.content_type.clone(),
+            content_encoding: $input.content_encoding.as_deref().and_then(without_chunking),
+            content_language: $input.content_language.clone(),
+            content_disposition: $input.content_disposition.clone(),
+            cache_control: $input.cache_control.clone(),
+            metadata: $input.metadata.clone(),
+            tags: $tags,
+        }
+    };
+}
+pub(crate) use described;
+
+/// The encoding of the bytes that are kept: how they came in pieces is none of it.
+pub(crate) fn without_chunking(encoding: &str) -> Option<String> {
+    let kept: Vec<_> = encoding.split(',').map(str::trim).filter(|word| *word != "aws-chunked").collect();
+    (!kept.is_empty()).then(|| kept.join(", "))
+}
+
 impl Described {
     /// As keys and values of a file.
     pub(crate) fn into_user(self) -> BTreeMap<String, String> {
@@ -115,5 +137,16 @@ pub(crate) fn matches(condition: &ETagCondition, etag: &ETag) -> bool {
     match condition {
         ETagCondition::Any => true,
         ETagCondition::ETag(asked) => asked.value() == etag.value(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_bytes_came_is_no_encoding_of_the_object() {
+        assert_eq!(without_chunking("aws-chunked"), None);
+        assert_eq!(without_chunking("aws-chunked, gzip").as_deref(), Some("gzip"));
     }
 }

@@ -14,7 +14,7 @@ use s3s::{
 
 use super::{
     body_check::{BodyCheck, Checked, Said, said_sums},
-    metadata::{Described, content_of, etag_of, folder_etag, matches},
+    metadata::{Described, content_of, described, etag_of, folder_etag, matches, without_chunking},
     path::{Named, bucket_path, named},
     reads::no_bytes,
     tags,
@@ -35,15 +35,7 @@ pub(crate) async fn put(client: Client, request: S3Request<PutObjectInput>) -> S
         trailing,
         announced,
     };
-    let described = Described {
-        content_type: input.content_type.clone(),
-        content_encoding: input.content_encoding.as_deref().and_then(without_chunking),
-        content_language: input.content_language.clone(),
-        content_disposition: input.content_disposition.clone(),
-        cache_control: input.cache_control.clone(),
-        metadata: input.metadata.clone(),
-        tags: tags::of_header(input.tagging.clone())?,
-    };
+    let described = described!(input, tags::of_header(input.tagging.clone())?);
     let path = match named(&input.bucket, &input.key)? {
         Named::Object(path) => path,
         Named::Folder(path) => return put_folder(&client, &bucket, &path, input, said, described).await,
@@ -98,12 +90,6 @@ async fn put_folder(
 pub(crate) fn announced<T>(request: &S3Request<T>) -> String {
     let get = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     format!("{},{}", get("x-amz-trailer"), get("x-amz-sdk-checksum-algorithm"))
-}
-
-/// The encoding of the bytes that are kept: how they came in pieces is none of it.
-fn without_chunking(encoding: &str) -> Option<String> {
-    let kept: Vec<_> = encoding.split(',').map(str::trim).filter(|word| *word != "aws-chunked").collect();
-    (!kept.is_empty()).then(|| kept.join(", "))
 }
 
 /// Writes a file from a body. A small one knows its entity tag before it is sent, a large one gets it when it is whole.
@@ -221,14 +207,3 @@ pub(crate) async fn check_exists_below(client: &Client, bucket: &SectorPath, pat
 const AT_ONCE_BYTES_MAX: usize = 1 << 20;
 /// How long a write waits for another one of the same object: the last one counts, as everywhere in S3.
 const OTHERS_WRITE_MAX: std::time::Duration = std::time::Duration::from_secs(60);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn how_bytes_came_is_no_encoding_of_the_object() {
-        assert_eq!(without_chunking("aws-chunked"), None);
-        assert_eq!(without_chunking("aws-chunked, gzip").as_deref(), Some("gzip"));
-    }
-}

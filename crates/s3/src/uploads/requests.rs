@@ -26,7 +26,9 @@ use crate::{
     objects::{
         body_check::{BodyCheck, Said, kept_sums, named, said_sums},
         copies::{SourceConditions, source, source_conditions},
-        metadata::{BYTES, CHECKSUM_PREFIX, Described, ETAG, content_of, etag_of, modified},
+        metadata::{
+            BYTES, CHECKSUM_PREFIX, Described, ETAG, content_of, described, etag_of, modified, without_chunking,
+        },
         path::{bucket_path, object_path},
         reads::{stat, stream_of},
         tags,
@@ -41,15 +43,7 @@ pub(crate) async fn create(
     let input = request.input;
     object_path(&input.bucket, &input.key)?;
     check_exists(&client, &bucket_path(&input.bucket)?).await?;
-    let described = Described {
-        content_type: input.content_type,
-        content_encoding: input.content_encoding,
-        content_language: input.content_language,
-        content_disposition: input.content_disposition,
-        cache_control: input.cache_control,
-        metadata: input.metadata,
-        tags: tags::of_header(input.tagging)?,
-    };
+    let described = described!(input, tags::of_header(input.tagging.clone())?);
     let id = parts::begin(&client, &input.bucket, &input.key, described.into_user()).await?;
     let output = CreateMultipartUploadOutput {
         bucket: Some(input.bucket),
