@@ -103,7 +103,7 @@ pub fn sky_words(bytes: &[u8]) {
 /// Bytes as a VOTable: no accepted row has more values than there are columns, and what is held is in proportion.
 pub fn votable(bytes: &[u8]) {
     let Ok(table) = TextTable::read(bytes) else { return };
-    assert!(table.rows.iter().all(|row| row.len() <= table.columns.len()));
+    assert!(table.rows.iter().all(|row| row.len() <= table.fields.len()));
     assert!(table.rows.iter().map(Vec::len).sum::<usize>() <= bytes.len());
 }
 

@@ -51,6 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("oct", &["protocol", "daemon", "client", "terminal", "terasort", "functions", "measure", "testbed"]),
     ("astroportal", &["protocol", "daemon", "client", "gateway", "terminal", "fits", "udf", "vo"]),
+    ("graywulf", &["protocol", "client", "terminal", "vo"]),
     ("python", &["client", "gmp"]),
     ("sim", &["protocol", "sphere", "net", "store", "master", "node", "functions", "udf"]),
     ("tests", &["protocol", "client", "functions", "testbed"]),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import IO, Any, Literal, NamedTuple, Self, cast, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast, overload
 
 from sector import _native, files
 from sector.events import Event, each
@@ -31,6 +31,9 @@ from sector.management import (
     changed,
     list_of,
 )
+
+if TYPE_CHECKING:
+    import pyarrow
 
 CloudPath = str | PurePosixPath
 """A path in the cloud."""
@@ -496,6 +499,15 @@ class Cloud:
         millis = int(since.timestamp() * 1000) if isinstance(since, datetime) else None
         wanted = None if path is None else _path(path)
         return each(_native.events(self._session, (number, millis), list(kinds), wanted, follow, False))
+
+    def sql(self, statement: str, *, folder: CloudPath = "/", memory: int | None = None) -> pyarrow.Table:
+        """The rows of a statement over tables and files of this cloud, as `sector.sql.query` gives them.
+
+        `a.b.c` is the table of the folder `/a/b/c`; a quoted path is a table, a file, or a folder of Parquet files.
+        """
+        from sector import sql
+
+        return sql.query(statement, cloud=self, folder=_path(folder), memory=memory)
 
     def close(self) -> None:
         """Ends the session; the cloud itself goes on."""

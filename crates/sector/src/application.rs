@@ -169,10 +169,14 @@ struct Application {
 pub(crate) const FURTHER_HELP: &str = "Further commands are programs named sector-NAME, beside this one or on PATH:\n  \
     images       An index of sky images, and cutouts of them, one or many\n  \
     portal       Sky images over HTTP, by the standards of the Virtual Observatory\n  \
+    sql          Ask tables and files of the cloud in SQL\n  \
+    table        Make, fill, describe and check tables\n  \
+    xmatch       The pairs of two catalogues that lie near each other on the sky\n  \
     oct          Terasort, MalStone, measurements, and sites with wide-area links on one machine";
 
 /// Commands of programs that are called without the program's name, too.
-const SHORT_NAMES: [(&str, &str); 1] = [("portal", "images")];
+const SHORT_NAMES: [(&str, &str); 4] =
+    [("portal", "images"), ("sql", "graywulf"), ("table", "graywulf"), ("xmatch", "graywulf")];
 
 const APPLICATIONS: &[Application] = &[
     Application {
@@ -185,6 +189,11 @@ const APPLICATIONS: &[Application] = &[
         commands: &["cutout", "cutouts"],
         // Its library comes along, which `cargo install` would leave behind.
         install: "cargo build --release --package sector-astroportal",
+    },
+    Application {
+        name: "graywulf",
+        commands: &["sql", "table", "xmatch"],
+        install: "cargo install --locked --path crates/graywulf",
     },
 ];
 /// Tells such a program where `sector` is.

@@ -17,7 +17,7 @@ pub(crate) fn table_rows(bytes: &[u8]) -> Result<Box<dyn Iterator<Item = Result<
     }
     if TextTable::is_document(bytes) {
         let table = TextTable::read(bytes).map_err(|fault| Failure::usage(fault.to_string()))?;
-        let rows = std::iter::once(table.columns).chain(table.rows);
+        let rows = std::iter::once(table.fields.into_iter().map(|field| field.name).collect()).chain(table.rows);
         return Ok(Box::new(rows.map(|row| Ok(StringRecord::from(row)))));
     }
     let reader = ReaderBuilder::new().has_headers(false).flexible(true).trim(Trim::All).from_reader(bytes);

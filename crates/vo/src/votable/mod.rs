@@ -7,5 +7,5 @@ mod reader;
 mod service_descriptor;
 
 pub use document::{Cell, Datatype, Field, QueryStatus, Table};
-pub use reader::TextTable;
+pub use reader::{TextField, TextTable};
 pub use service_descriptor::{InputParameter, ServiceDescriptor};

@@ -10,11 +10,28 @@ use quick_xml::{
 use super::binary_rows::{self, BinaryField};
 use crate::Fault;
 
+/// A column of such a table, as the document says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextField {
+    /// Its name.
+    pub name: String,
+    /// The type of its values, such as `double`.
+    pub datatype: String,
+    /// How many values each one is; empty for a single one.
+    pub arraysize: String,
+    /// Its unit; may be empty.
+    pub unit: String,
+    /// What it means; may be empty.
+    pub ucd: String,
+    /// What it is, in a sentence; may be empty.
+    pub description: String,
+}
+
 /// A table of texts. A value that is none is an empty text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextTable {
-    /// The names of the columns.
-    pub columns: Vec<String>,
+    /// The columns.
+    pub fields: Vec<TextField>,
     /// A text for each column; columns that end a row may be missing.
     pub rows: Vec<Vec<String>>,
 }
@@ -104,7 +121,14 @@ impl Reading {
                 let arraysize = attribute(element, "arraysize")?.unwrap_or_default();
                 self.fields
                     .push(BinaryField::new(&datatype, &arraysize).map_err(|why| wrong(&format!("`{name}`: {why}")))?);
-                self.table.columns.push(name);
+                self.table.fields.push(TextField {
+                    name,
+                    datatype,
+                    arraysize,
+                    unit: attribute(element, "unit")?.unwrap_or_default(),
+                    ucd: attribute(element, "ucd")?.unwrap_or_default(),
+                    description: String::new(),
+                });
                 self.nulls.push(None);
                 self.is_field = !is_empty;
                 if self.fields.len() > COLUMNS_MAX {
@@ -116,6 +140,7 @@ impl Reading {
                     *null = attribute(element, "null")?;
                 }
             }
+            "DESCRIPTION" if self.is_field => self.text = Some(String::new()),
             "TABLEDATA" => self.serialisation = Serialisation::Elements,
             "BINARY" => self.serialisation = Serialisation::Binary(false),
             "BINARY2" => self.serialisation = Serialisation::Binary(true),
@@ -155,6 +180,12 @@ impl Reading {
     fn end(&mut self, element: &str) -> Result<bool, Fault> {
         match element {
             "FIELD" => self.is_field = false,
+            "DESCRIPTION" if self.is_field => {
+                let words = self.text.take().unwrap_or_default();
+                if let Some(field) = self.table.fields.last_mut() {
+                    field.description = words.split_whitespace().collect::<Vec<_>>().join(" ");
+                }
+            }
             "TD" => {
                 let text = self.text.take().unwrap_or_default();
                 let at = self.row.len();
@@ -235,8 +266,26 @@ mod tests {
         let table =
             Table { fields: COLUMNS, rows, outcome: QueryStatus::Complete, standard_id: "", services: Vec::new() };
         let read = TextTable::read(&table.document()).unwrap();
-        assert_eq!(read.columns, ["name", "ra", "n"]);
+        let names: Vec<_> = read.fields.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(names, ["name", "ra", "n"]);
         assert_eq!(read.rows, [["a < b & \"c\"", "1.5e-300", "7"], ["", "", "-1"]]);
+    }
+
+    #[test]
+    fn columns_are_said_with_unit_and_meaning() {
+        let fields = "<FIELD name='ra' datatype='double' unit='deg' ucd='pos.eq.ra'><DESCRIPTION>Right\n ascension \
+                      </DESCRIPTION></FIELD><FIELD name='b' datatype='char' arraysize='8'/>";
+        let read = TextTable::read(&document(fields, "<TABLEDATA/>")).unwrap();
+        let ra = TextField {
+            name: "ra".into(),
+            datatype: "double".into(),
+            arraysize: String::new(),
+            unit: "deg".into(),
+            ucd: "pos.eq.ra".into(),
+            description: "Right ascension".into(),
+        };
+        assert_eq!(read.fields[0], ra);
+        assert_eq!((read.fields[1].arraysize.as_str(), read.fields[1].description.as_str()), ("8", ""));
     }
 
     #[test]

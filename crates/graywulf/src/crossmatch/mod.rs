@@ -1,0 +1,15 @@
+//! Cross-match: the pairs of rows of two catalogues that lie near each other on the sky. It is done by zones of
+//! declination (Gray, Nieto-Santisteban and Szalay, MSR-TR-2006-52; GrayWulf, SkyQuery). The sky is cut into strips. Of each strip the
+//! second catalogue is held in memory, sorted by zone and right ascension, and the first one passes by. It never forms
+//! a pair twice, since each belongs to the strip of its row of the first catalogue.
+
+mod function;
+mod match_exec;
+mod match_table;
+mod position_columns;
+mod strips;
+mod zone_index;
+
+pub(crate) use function::CrossMatchFunction;
+pub(crate) use match_table::{Keep, MatchTable};
+pub(crate) use position_columns::PositionColumns;

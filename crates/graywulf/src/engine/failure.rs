@@ -1,0 +1,144 @@
+//! What an error of the engine means to who asked. It is the client's own error where there is one beneath, else a wrong
+//! statement, too little memory, or a fault. It never hides the engine's own words.
+
+use std::error::Error;
+
+use client::{ClientError, Reason};
+use datafusion::{common::SchemaError, error::DataFusionError, object_store, sql::sqlparser::parser::ParserError};
+use terminal::Failure;
+
+/// The failure of a command.
+pub(crate) fn failure_of(error: &DataFusionError) -> Failure {
+    if let Some(failure) = beneath(error) {
+        return failure;
+    }
+    let root = error.find_root();
+    let said = root.strip_backtrace();
+    match root {
+        DataFusionError::SQL(..)
+        | DataFusionError::Plan(_)
+        | DataFusionError::SchemaError(..)
+        | DataFusionError::Diagnostic(..)
+        | DataFusionError::NotImplemented(_) => Failure::usage(message_of(root, &said)),
+        DataFusionError::ResourcesExhausted(_) => Failure::new(
+            Reason::LimitReached,
+            format!("{said}; `--memory` and `--spill` say how much a query may take"),
+        ),
+        _ => Failure::failed(said),
+    }
+}
+
+/// The sentence for a wrong statement, without the engine's words for what kind of error it is.
+fn message_of(error: &DataFusionError, said: &str) -> String {
+    if let DataFusionError::SchemaError(wrong, _) = error
+        && let SchemaError::FieldNotFound { field, valid_fields } = &**wrong
+    {
+        let mut names: Vec<_> = valid_fields.iter().map(|column| column.name.as_str()).collect();
+        names.dedup();
+        let more = if names.len() > NAMES_SHOWN { ", …" } else { "" };
+        names.truncate(NAMES_SHOWN);
+        return format!("there is no column `{}`; there are {}{more}", field.name, names.join(", "));
+    }
+    if let DataFusionError::SQL(wrong, _) = error
+        && let ParserError::ParserError(said) | ParserError::TokenizerError(said) = &**wrong
+    {
+        return said.clone();
+    }
+    let rest = KINDS.iter().find_map(|kind| said.strip_prefix(kind)).unwrap_or(said);
+    rest.trim().trim_end_matches('\n').to_owned()
+}
+
+/// The error that a file of the cloud, or a table, ended with.
+fn beneath(error: &DataFusionError) -> Option<Failure> {
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(now) = next {
+        if let Some(client) = now.downcast_ref::<ClientError>() {
+            return Some(client.into());
+        }
+        if let Some(TableFailure { reason, message }) = now.downcast_ref() {
+            return Some(Failure::new(*reason, message.clone()));
+        }
+        next = match now.downcast_ref::<DataFusionError>() {
+            Some(DataFusionError::External(inner)) => Some(&**inner),
+            Some(DataFusionError::Context(_, inner)) => Some(&**inner),
+            Some(DataFusionError::Shared(inner)) => Some(&**inner),
+            Some(DataFusionError::ObjectStore(inner)) => Some(&**inner),
+            Some(DataFusionError::ParquetError(inner)) => match &**inner {
+                datafusion::parquet::errors::ParquetError::External(inner) => Some(&**inner),
+                _ => None,
+            },
+            Some(DataFusionError::ArrowError(inner, _)) => match &**inner {
+                datafusion::arrow::error::ArrowError::ExternalError(inner) => Some(&**inner),
+                _ => None,
+            },
+            Some(_) => None,
+            None => match now.downcast_ref::<object_store::Error>() {
+                Some(
+                    object_store::Error::Generic { source, .. }
+                    | object_store::Error::NotFound { source, .. }
+                    | object_store::Error::NotSupported { source },
+                ) => Some(&**source),
+                _ => now.source(),
+            },
+        };
+    }
+    None
+}
+
+/// A failure that goes through the engine.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct TableFailure {
+    reason: Reason,
+    message: String,
+}
+
+impl From<Failure> for TableFailure {
+    fn from(failure: Failure) -> Self {
+        Self { reason: failure.reason, message: failure.message }
+    }
+}
+
+impl From<TableFailure> for DataFusionError {
+    fn from(failure: TableFailure) -> Self {
+        Self::External(Box::new(failure))
+    }
+}
+
+/// What the engine begins the sentences with of those who asked wrongly.
+const KINDS: [&str; 4] =
+    ["SQL error: ", "Error during planning: ", "This feature is not implemented: ", "Schema error: "];
+/// Columns that are named to who asked for one that there is not.
+const NAMES_SHOWN: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use client::SectorPath;
+
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_cloud_is_found_beneath_the_engines() {
+        let lost = ClientError::NoCopy { path: SectorPath::root(), last: "it is gone".into() };
+        let stored = object_store::Error::Generic { store: "the cloud", source: Box::new(lost) };
+        let read = datafusion::parquet::errors::ParquetError::External(Box::new(stored));
+        let found = failure_of(&DataFusionError::from(read).context("while it read"));
+        assert_eq!(found.reason, Reason::Unavailable);
+        assert!(found.message.contains("it is gone"), "{}", found.message);
+    }
+
+    #[test]
+    fn a_table_keeps_its_reason() {
+        let failure = TableFailure::from(Failure::new(Reason::NotFound, "there is no table `/x`"));
+        let found = failure_of(&DataFusionError::from(failure));
+        assert_eq!((found.reason, found.message.as_str()), (Reason::NotFound, "there is no table `/x`"));
+    }
+
+    #[test]
+    fn a_wrong_statement_is_a_wrong_use() {
+        let found = failure_of(&DataFusionError::Plan("function 'x' not found".into()));
+        assert_eq!((found.reason, found.message.as_str()), (Reason::Invalid, "function 'x' not found"));
+        let full = failure_of(&DataFusionError::ResourcesExhausted("no memory".into()));
+        assert_eq!(full.reason, Reason::LimitReached);
+    }
+}

@@ -1,0 +1,158 @@
+//! One query's engine: its memory, its room to spill, how much runs at once, and the names it knows. It never reads a
+//! statement that changes anything.
+
+use std::{path::PathBuf, sync::Arc};
+
+use client::{Client, Reason, SectorPath};
+use datafusion::{
+    dataframe::DataFrame,
+    error::DataFusionError,
+    execution::{
+        SendableRecordBatchStream, SessionStateBuilder,
+        disk_manager::{DiskManagerBuilder, DiskManagerMode},
+        memory_pool::{FairSpillPool, TrackConsumersPool},
+        object_store::ObjectStoreUrl,
+        runtime_env::RuntimeEnvBuilder,
+    },
+    object_store::ObjectStore,
+    prelude::{SQLOptions, SessionConfig, SessionContext},
+    sql::{parser::Statement, sqlparser::ast},
+};
+use terminal::Failure;
+
+use super::{
+    failure_of,
+    names::{Folders, NO_FOLDER, Names},
+};
+use crate::storage::{CloudStore, ReadCounts, store_url};
+
+/// What a query may take.
+#[derive(Clone, Debug)]
+pub(crate) struct EngineSettings {
+    /// Memory for rows that wait: sorts, joins, groups.
+    pub(crate) memory_bytes: usize,
+    /// Room on disk for what does not fit into memory.
+    pub(crate) spill_bytes: u64,
+    /// Where that is; `None`: the system's folder for temporary files.
+    pub(crate) spill_folder: Option<PathBuf>,
+    /// Threads of work.
+    pub(crate) at_once: usize,
+    /// The folder in which names without a folder are looked for.
+    pub(crate) base: SectorPath,
+}
+
+/// The engine of one query.
+pub(crate) struct Engine {
+    context: SessionContext,
+    store: Arc<CloudStore>,
+    names: Names,
+}
+
+impl Engine {
+    /// An engine that reads as the user of this session.
+    ///
+    /// # Errors
+    /// A spill folder that cannot be used.
+    pub(crate) fn new(cloud: &Client, settings: &EngineSettings) -> Result<Self, Failure> {
+        let pool = TrackConsumersPool::new(FairSpillPool::new(settings.memory_bytes), CONSUMERS_NAMED);
+        let spills = match &settings.spill_folder {
+            Some(folder) => DiskManagerMode::Directories(vec![folder.clone()]),
+            None => DiskManagerMode::OsTmpDirectory,
+        };
+        let disk = DiskManagerBuilder::default().with_mode(spills).with_max_temp_directory_size(settings.spill_bytes);
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(pool))
+            .with_disk_manager_builder(disk)
+            .build_arc()
+            .map_err(|error| failure_of(&error))?;
+        let store = Arc::new(CloudStore::new(cloud.clone()));
+        runtime.register_object_store(store_url().as_ref(), Arc::clone(&store) as Arc<dyn ObjectStore>);
+        // A statement names files of the cloud alone.
+        let local = ObjectStoreUrl::local_filesystem();
+        runtime.deregister_object_store(local.as_ref()).map_err(|error| failure_of(&error))?;
+
+        let config = SessionConfig::new()
+            .with_target_partitions(settings.at_once)
+            .with_default_catalog_and_schema(NO_FOLDER, NO_FOLDER)
+            .with_create_default_catalog_and_schema(false)
+            .with_information_schema(false);
+        let state =
+            SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features().build();
+        let names = Names::new(cloud.clone(), Arc::clone(&store) as _, settings.base.clone(), state.clone());
+        let context = SessionContext::new_with_state(state);
+        context.register_catalog_list(Arc::new(Folders(names.clone())));
+        Ok(Self { context, store, names })
+    }
+
+    /// Plans a statement that reads: a query, `EXPLAIN`, `DESCRIBE`.
+    ///
+    /// # Errors
+    /// What is wrong with it, or a name that means nothing.
+    pub(crate) async fn plan(&self, statement: &str) -> Result<DataFrame, Failure> {
+        let state = self.context.state();
+        let dialect = state.config().options().sql_parser.dialect;
+        let parsed = state.sql_to_statement(statement, &dialect).map_err(|error| failure_of(&error))?;
+        if !is_reading(&parsed) {
+            return Err(Failure::usage(ONLY_READS));
+        }
+        let planned = match state.statement_to_plan(parsed).await {
+            Ok(plan) => {
+                let reads = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+                reads.verify_plan(&plan).map(|()| DataFrame::new(state, plan))
+            }
+            Err(error) => Err(error),
+        };
+        planned.map_err(|error| match (error.find_root(), self.names.missing()) {
+            (DataFusionError::Plan(_), Some(path)) => {
+                Failure::new(Reason::NotFound, format!("there is no table or file `{path}`")).about(path)
+            }
+            _ => failure_of(&error),
+        })
+    }
+
+    /// Begins a query.
+    ///
+    /// # Errors
+    /// As the engine's.
+    pub(crate) async fn execute(&self, planned: DataFrame) -> Result<SendableRecordBatchStream, DataFusionError> {
+        planned.execute_stream().await
+    }
+
+    /// What was read so far of each file.
+    pub(crate) fn reads(&self) -> &ReadCounts {
+        self.store.counts()
+    }
+
+    /// What names mean to it.
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The engine itself, for what loads tables.
+    pub(crate) fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// The cloud's files, for what loads tables.
+    pub(crate) fn store(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.store) as _
+    }
+}
+
+/// Whether a statement changes nothing.
+fn is_reading(statement: &Statement) -> bool {
+    match statement {
+        Statement::Explain(explained) => is_reading(&explained.statement),
+        Statement::Statement(statement) => {
+            matches!(**statement, ast::Statement::Query(_) | ast::Statement::ExplainTable { .. })
+        }
+        _ => false,
+    }
+}
+
+/// What is said of every other statement.
+const ONLY_READS: &str =
+    "statements only read: SELECT, EXPLAIN, DESCRIBE; `sector table` lists, makes and fills tables";
+
+/// How many of the largest takers of memory an error names.
+const CONSUMERS_NAMED: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).unwrap();

@@ -1,0 +1,52 @@
+//! The names of the formats of results. This file never writes one.
+
+use std::path::Path;
+
+use clap::ValueEnum;
+
+/// How a result is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ResultFormat {
+    /// Columns to look at, no more rows than --rows
+    Table,
+    /// Values between commas, the first line the names
+    Csv,
+    /// The same, with tabs
+    Tsv,
+    /// One JSON array of objects
+    Json,
+    /// One JSON object a line
+    Jsonl,
+    /// Apache Parquet
+    Parquet,
+    /// Apache Arrow: to a file its file format, to standard output its stream
+    Arrow,
+}
+
+impl ResultFormat {
+    /// What the end of a file's name says.
+    pub(crate) fn of_file(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "csv" => Some(Self::Csv),
+            "tsv" | "tab" => Some(Self::Tsv),
+            "json" => Some(Self::Json),
+            "jsonl" | "ndjson" => Some(Self::Jsonl),
+            "parquet" | "pq" => Some(Self::Parquet),
+            "arrow" | "feather" => Some(Self::Arrow),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_the_format() {
+        assert_eq!(ResultFormat::of_file(Path::new("a/b.CSV")), Some(ResultFormat::Csv));
+        assert_eq!(ResultFormat::of_file(Path::new("a.parquet")), Some(ResultFormat::Parquet));
+        assert_eq!(ResultFormat::of_file(Path::new("a")), None);
+        assert_eq!(ResultFormat::of_file(Path::new("a.txt")), None);
+    }
+}

@@ -1,0 +1,262 @@
+//! Writes rows while they come. A file appears when it is whole: beside it stands a temporary one until then, which goes
+//! when the query fails. It never prints to anything but standard output and that file.
+
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use datafusion::{
+    arrow::{array::RecordBatch, csv, datatypes::SchemaRef, error::ArrowError, ipc, json},
+    parquet::{arrow::ArrowWriter, errors::ParquetError},
+};
+use tempfile::NamedTempFile;
+use terminal::{Failure, show};
+
+use super::ResultFormat;
+
+/// Where results go: standard output, or a file that is not there yet.
+pub(crate) enum OutputFile {
+    Standard,
+    File { file: io::BufWriter<NamedTempFile>, path: PathBuf },
+}
+
+impl OutputFile {
+    /// `None` and `-` are standard output.
+    ///
+    /// # Errors
+    /// A folder in which no file can be made.
+    pub(crate) fn create(path: Option<&Path>) -> Result<Self, Failure> {
+        let Some(path) = path.filter(|path| *path != Path::new("-")) else { return Ok(Self::Standard) };
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        if path.is_dir() {
+            return Err(Failure::usage(format!("`{}` is a folder: name a file", path.display())));
+        }
+        let mut builder = tempfile::Builder::new();
+        // As any new file: what the user's umask leaves.
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        let file = builder.prefix(".sector-sql-").permissions(permissions).tempfile_in(folder);
+        let file = file.map_err(|error| Failure::local("write", path, &error))?;
+        Ok(Self::File { file: io::BufWriter::new(file), path: path.to_owned() })
+    }
+
+    /// Makes the file appear.
+    fn publish(self) -> Result<(), Failure> {
+        let Self::File { file, path } = self else { return Ok(()) };
+        let unwritable = |error: &io::Error| Failure::local("write", &path, error);
+        let file = file.into_inner().map_err(|error| unwritable(error.error()))?;
+        file.persist(&path).map_err(|error| unwritable(&error.error))?;
+        Ok(())
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Standard => {
+                show::bytes(bytes);
+                Ok(bytes.len())
+            }
+            Self::File { file, .. } => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Standard => Ok(()),
+            Self::File { file, .. } => file.flush(),
+        }
+    }
+}
+
+/// Writes one result.
+pub(crate) struct ResultWriter {
+    format: Writer,
+    path: String,
+}
+
+enum Writer {
+    Csv(Box<csv::Writer<OutputFile>>),
+    Json(Box<json::ArrayWriter<OutputFile>>),
+    JsonLines(Box<json::LineDelimitedWriter<OutputFile>>),
+    Parquet(Box<ArrowWriter<OutputFile>>),
+    ArrowFile(Box<ipc::writer::FileWriter<OutputFile>>),
+    ArrowStream(Box<ipc::writer::StreamWriter<OutputFile>>),
+}
+
+impl ResultWriter {
+    /// Begins a result with these columns. A table to look at is none of this writer's formats, and becomes CSV.
+    ///
+    /// # Errors
+    /// A type that the format does not know.
+    pub(crate) fn new(format: ResultFormat, to: OutputFile, schema: &SchemaRef) -> Result<Self, Failure> {
+        let path = match &to {
+            OutputFile::Standard => "standard output".to_owned(),
+            OutputFile::File { path, .. } => path.display().to_string(),
+        };
+        let with_names = csv::WriterBuilder::new().with_header(true);
+        let format = match (format, &to) {
+            (ResultFormat::Table | ResultFormat::Csv, _) => {
+                let mut writer = with_names.build(to);
+                // The names stand there without any row, too.
+                writer.write(&RecordBatch::new_empty(schema.clone())).map_err(|error| arrow_failure(&path, &error))?;
+                Writer::Csv(Box::new(writer))
+            }
+            (ResultFormat::Tsv, _) => {
+                let mut writer = with_names.with_delimiter(b'\t').build(to);
+                writer.write(&RecordBatch::new_empty(schema.clone())).map_err(|error| arrow_failure(&path, &error))?;
+                Writer::Csv(Box::new(writer))
+            }
+            (ResultFormat::Json, _) => {
+                let builder = json::WriterBuilder::new().with_explicit_nulls(true);
+                Writer::Json(Box::new(builder.build(to)))
+            }
+            (ResultFormat::Jsonl, _) => {
+                let builder = json::WriterBuilder::new().with_explicit_nulls(true);
+                Writer::JsonLines(Box::new(builder.build(to)))
+            }
+            (ResultFormat::Parquet, _) => {
+                let writer = ArrowWriter::try_new(to, schema.clone(), None);
+                Writer::Parquet(Box::new(writer.map_err(|error| parquet_failure(&path, &error))?))
+            }
+            (ResultFormat::Arrow, OutputFile::File { .. }) => {
+                let writer = ipc::writer::FileWriter::try_new(to, schema);
+                Writer::ArrowFile(Box::new(writer.map_err(|error| arrow_failure(&path, &error))?))
+            }
+            (ResultFormat::Arrow, OutputFile::Standard) => {
+                let writer = ipc::writer::StreamWriter::try_new(to, schema);
+                Writer::ArrowStream(Box::new(writer.map_err(|error| arrow_failure(&path, &error))?))
+            }
+        };
+        Ok(Self { format, path })
+    }
+
+    /// Writes rows.
+    ///
+    /// # Errors
+    /// A file that cannot be written, such as on a full disk.
+    pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<(), Failure> {
+        let written = match &mut self.format {
+            Writer::Csv(writer) => writer.write(rows),
+            Writer::Json(writer) => writer.write(rows),
+            Writer::JsonLines(writer) => writer.write(rows),
+            Writer::Parquet(writer) => {
+                return writer.write(rows).map_err(|error| parquet_failure(&self.path, &error));
+            }
+            Writer::ArrowFile(writer) => writer.write(rows),
+            Writer::ArrowStream(writer) => writer.write(rows),
+        };
+        written.map_err(|error| arrow_failure(&self.path, &error))
+    }
+
+    /// Ends the result: a file appears now.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        let arrow = |error: ArrowError| arrow_failure(&self.path, &error);
+        let to = match self.format {
+            Writer::Csv(writer) => writer.into_inner(),
+            Writer::Json(mut writer) => {
+                writer.finish().map_err(arrow)?;
+                let mut to = writer.into_inner();
+                to.write_all(b"\n").map_err(|error| Failure::local("write", Path::new(&self.path), &error))?;
+                to
+            }
+            Writer::JsonLines(mut writer) => {
+                writer.finish().map_err(arrow)?;
+                writer.into_inner()
+            }
+            Writer::Parquet(writer) => writer.into_inner().map_err(|error| parquet_failure(&self.path, &error))?,
+            Writer::ArrowFile(writer) => writer.into_inner().map_err(arrow)?,
+            Writer::ArrowStream(writer) => writer.into_inner().map_err(arrow)?,
+        };
+        to.publish()
+    }
+}
+
+fn arrow_failure(path: &str, error: &ArrowError) -> Failure {
+    match error {
+        ArrowError::IoError(_, error) => Failure::local("write", Path::new(path), error),
+        other => Failure::failed(format!("cannot write `{path}`: {other}")),
+    }
+}
+
+fn parquet_failure(path: &str, error: &ParquetError) -> Failure {
+    if let ParquetError::External(inner) = error
+        && let Some(error) = inner.downcast_ref::<io::Error>()
+    {
+        return Failure::local("write", Path::new(path), error);
+    }
+    Failure::failed(format!("cannot write `{path}`: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use datafusion::arrow::{
+        array::{ArrayRef, Float64Array, StringArray},
+        datatypes::{DataType, Field, Schema},
+    };
+
+    use super::*;
+
+    fn rows() -> RecordBatch {
+        let schema =
+            Schema::new(vec![Field::new("name", DataType::Utf8, true), Field::new("ra", DataType::Float64, true)]);
+        let names: ArrayRef = Arc::new(StringArray::from(vec![Some("M 51, \"core\""), None]));
+        let ra: ArrayRef = Arc::new(Float64Array::from(vec![Some(202.5), None]));
+        RecordBatch::try_new(Arc::new(schema), vec![names, ra]).unwrap()
+    }
+
+    fn written(format: ResultFormat, rows: &[RecordBatch], schema: &SchemaRef) -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result");
+        let mut writer = ResultWriter::new(format, OutputFile::create(Some(&path)).unwrap(), schema).unwrap();
+        for batch in rows {
+            writer.write(batch).unwrap();
+        }
+        assert!(!path.exists(), "it appears when it is whole");
+        writer.finish().unwrap();
+        std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn texts_are_what_programs_read() {
+        let rows = rows();
+        let text = |format| String::from_utf8(written(format, std::slice::from_ref(&rows), &rows.schema())).unwrap();
+        assert_eq!(text(ResultFormat::Csv), "name,ra\n\"M 51, \"\"core\"\"\",202.5\n,\n");
+        assert_eq!(
+            text(ResultFormat::Json),
+            "[{\"name\":\"M 51, \\\"core\\\"\",\"ra\":202.5},{\"name\":null,\"ra\":null}]\n"
+        );
+        assert_eq!(text(ResultFormat::Jsonl).lines().count(), 2);
+    }
+
+    #[test]
+    fn no_rows_are_a_whole_document_too() {
+        let schema = rows().schema();
+        let text = |format| String::from_utf8(written(format, &[], &schema)).unwrap();
+        assert_eq!(text(ResultFormat::Csv), "name,ra\n");
+        assert_eq!(text(ResultFormat::Json), "[]\n");
+        let arrow = written(ResultFormat::Arrow, &[], &schema);
+        assert_eq!(ipc::reader::FileReader::try_new(io::Cursor::new(arrow), None).unwrap().schema(), schema);
+    }
+
+    #[test]
+    fn nothing_stays_of_a_result_that_is_not_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result.csv");
+        let output = OutputFile::create(Some(&path)).unwrap();
+        let mut writer = ResultWriter::new(ResultFormat::Csv, output, &rows().schema()).unwrap();
+        writer.write(&rows()).unwrap();
+        drop(writer);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
