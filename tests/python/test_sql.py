@@ -67,7 +67,8 @@ def stars(tmp_path: Path) -> Path:
 
 
 def rows(table: pa.Table) -> list[dict[str, Any]]:
-    return table.to_pylist()
+    found: list[dict[str, Any]] = table.to_pylist()
+    return found
 
 
 def test_a_table_is_made_loaded_and_asked(program: Program, cloud: sector.LocalCloud, folder: str, stars: Path) -> None:
@@ -239,7 +240,7 @@ def test_what_is_asked_wrongly_is_said(
         (["table", "create", f"{folder}/b", "--like", str(stars), "--zones", "name,dec"], 2, "zones need degrees"),
         (["table", "load", f"{folder}/none", str(stars)], 3, "make it with `sector table create"),
         (["table", "load", table, str(tmp_path / "missing.csv")], 3, "No such file"),
-        (["table", "load", table, f"sector:/{folder}/*.csv"], 3, "there is no file"),
+        (["table", "load", table, f"sector:/{folder}/*.csv"], 3, "nothing in Sector matches"),
         (["table", "load", table, str(tmp_path / "other.csv")], 2, "the table has no column colour"),
         (["table", "load", table, str(tmp_path / "empty.csv")], 1, "it is empty"),
         (["table", "load", table, str(tmp_path / "bad.parquet")], 1, "Parquet"),
@@ -317,13 +318,13 @@ def test_what_does_not_fit_into_memory_goes_to_disk_or_ends(
     program("put", tmp_path / "t.parquet", f"{folder}/t.parquet")
     statement = f"SELECT k, t FROM '{folder}/t.parquet' ORDER BY k"
     keys = np.concatenate(
-        [batch.column("k").to_numpy() for batch in sector.sql.batches(statement, cloud=cloud, memory=40_000_000)]
+        [batch.column("k").to_numpy() for batch in sector.sql.batches(statement, cloud=cloud, memory=64_000_000)]
     )
     assert np.array_equal(keys, np.sort(numbers))
     code, said = program.refused(
-        "sql", statement, "--memory", "40MB", "--spill", "1MB", "--format", "csv", "--to", tmp_path / "o"
+        "sql", statement, "--memory", "64MB", "--spill", "1MB", "--format", "csv", "--to", tmp_path / "o"
     )
-    assert code == 4 and "--spill" in said
+    assert code == 1 and "--spill" in said
     assert not (tmp_path / "o").exists()
 
 
@@ -396,7 +397,8 @@ def sky(count: int, seed: int) -> pa.Table:
 def test_pairs_are_those_of_astropy(
     program: Program, cloud: sector.LocalCloud, folder: str, tmp_path: Path, arcsec: float
 ) -> None:
-    count = 3000 if arcsec < 100 else 400
+    # Dense at the poles: with a large radius nearly all of them are pairs there.
+    count = 3000 if arcsec < 30 else 300
     one, other = sky(count, 1), sky(count, 2)
     for name, table in (("one", one), ("other", other)):
         pq.write_table(table, tmp_path / f"{name}.parquet")
@@ -418,7 +420,7 @@ def test_pairs_are_those_of_astropy(
     )
     assert len(pairs) == found.num_rows, "each pair once"
     assert pairs.keys() == expected.keys()
-    assert all(pairs[pair] == pytest.approx(expected[pair], abs=1e-6) for pair in pairs)
+    assert max(abs(pairs[pair] - expected[pair]) for pair in pairs) < 1e-6
 
     path = tmp_path / "best.parquet"
     program("xmatch", f"{folder}/one", f"{folder}/other", "--radius", f"{arcsec}arcsec", "--best", "--to", path)

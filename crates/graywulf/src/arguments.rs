@@ -161,8 +161,8 @@ pub(crate) struct Create {
     #[arg(long, default_value_t = 30.0, value_name = "ARCSEC", requires = "zones")]
     pub(crate) zone_height: f64,
     /// What the table is, in a sentence
-    #[arg(long, default_value = "", value_name = "TEXT", hide_default_value = true)]
-    pub(crate) description: String,
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) description: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]

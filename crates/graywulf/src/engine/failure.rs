@@ -20,10 +20,11 @@ pub(crate) fn failure_of(error: &DataFusionError) -> Failure {
         | DataFusionError::SchemaError(..)
         | DataFusionError::Diagnostic(..)
         | DataFusionError::NotImplemented(_) => Failure::usage(message_of(root, &said)),
-        DataFusionError::ResourcesExhausted(_) => Failure::new(
-            Reason::LimitReached,
-            format!("{said}; `--memory` and `--spill` say how much a query may take"),
-        ),
+        DataFusionError::ResourcesExhausted(_) => {
+            let said = said.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+            Failure::failed(format!("the query needs more memory than --memory gives it. {said}"))
+        }
+        _ if said.contains(DISK_IS_FULL) => Failure::failed("the query needs more room on disk than --spill gives it"),
         _ => Failure::failed(said),
     }
 }
@@ -108,6 +109,8 @@ impl From<TableFailure> for DataFusionError {
 /// What the engine begins the sentences with of those who asked wrongly.
 const KINDS: [&str; 4] =
     ["SQL error: ", "Error during planning: ", "This feature is not implemented: ", "Schema error: "];
+/// What the engine says in an error that has no kind of its own: the room for what does not fit into memory is used up.
+const DISK_IS_FULL: &str = "max_temp_directory_size";
 /// Columns that are named to who asked for one that there is not.
 const NAMES_SHOWN: usize = 20;
 
@@ -123,7 +126,7 @@ mod tests {
         let stored = object_store::Error::Generic { store: "the cloud", source: Box::new(lost) };
         let read = datafusion::parquet::errors::ParquetError::External(Box::new(stored));
         let found = failure_of(&DataFusionError::from(read).context("while it read"));
-        assert_eq!(found.reason, Reason::Unavailable);
+        assert_eq!(found.reason, Reason::NoCopy);
         assert!(found.message.contains("it is gone"), "{}", found.message);
     }
 
@@ -139,6 +142,7 @@ mod tests {
         let found = failure_of(&DataFusionError::Plan("function 'x' not found".into()));
         assert_eq!((found.reason, found.message.as_str()), (Reason::Invalid, "function 'x' not found"));
         let full = failure_of(&DataFusionError::ResourcesExhausted("no memory".into()));
-        assert_eq!(full.reason, Reason::LimitReached);
+        assert_eq!(full.reason, Reason::Failed);
+        assert!(full.message.contains("--memory"), "{}", full.message);
     }
 }

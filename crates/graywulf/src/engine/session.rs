@@ -71,7 +71,9 @@ impl Engine {
         let local = ObjectStoreUrl::local_filesystem();
         runtime.deregister_object_store(local.as_ref()).map_err(|error| failure_of(&error))?;
 
+        let spill_reservation = settings.memory_bytes / settings.at_once / SPILL_SHARE;
         let config = SessionConfig::new()
+            .with_sort_spill_reservation_bytes(spill_reservation.min(SPILL_BYTES_MAX))
             .with_target_partitions(settings.at_once)
             .with_default_catalog_and_schema(NO_FOLDER, NO_FOLDER)
             .with_create_default_catalog_and_schema(false)
@@ -153,6 +155,11 @@ fn is_reading(statement: &Statement) -> bool {
 /// What is said of every other statement.
 const ONLY_READS: &str =
     "statements only read: SELECT, EXPLAIN, DESCRIBE; `sector table` lists, makes and fills tables";
+
+/// What part of a thread's memory a sort keeps for reading back what it put on disk.
+const SPILL_SHARE: usize = 8;
+/// More is of no use for that.
+const SPILL_BYTES_MAX: usize = 10 << 20;
 
 /// How many of the largest takers of memory an error names.
 const CONSUMERS_NAMED: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).unwrap();

@@ -119,7 +119,12 @@ impl SourceFile {
         let lower = name.to_ascii_lowercase();
         if VOTABLE_ENDS.iter().any(|end| lower.ends_with(end)) {
             let bytes = self.whole(engine).await?;
-            return TextTable::read(&bytes).map(Opened::Votable).map_err(|fault| self.wrong(&fault.to_string()));
+            let table = TextTable::read(&bytes).map_err(|fault| self.wrong(&fault.to_string()))?;
+            return if table.fields.is_empty() {
+                Err(self.wrong("it has no column"))
+            } else {
+                Ok(Opened::Votable(table))
+            };
         }
         let kind = FileKind::of_name(&name).ok_or_else(|| {
             let hint = if lower.ends_with(".gz") || lower.ends_with(".bz2") || lower.ends_with(".zip") {

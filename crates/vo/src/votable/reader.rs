@@ -76,6 +76,8 @@ impl TextTable {
                         .or_else(|| quick_xml::escape::resolve_predefined_entity(&name).map(str::to_owned));
                     reading.text(&text.ok_or_else(|| wrong(&format!("the entity `{name}` is not known")))?);
                 }
+                // The table's end leaves this loop: what ends before it was cut off.
+                Event::Eof if reading.is_table => return Err(wrong("it ends in the middle of its table")),
                 Event::Eof => break,
                 Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => {}
             }
@@ -331,6 +333,7 @@ mod tests {
             (b"".to_vec(), "no table"),
             (b"<a>".to_vec(), "no table"),
             (b"<VOTABLE><TABLE></VOTABLE>".to_vec(), "no document"),
+            (b"<VOTABLE><TABLE><DATA><TABLEDATA><TR></TR>".to_vec(), "in the middle"),
             (document(FIELDS, "<FITS><STREAM encoding='base64'>AA==</STREAM></FITS>"), "FITS"),
             (document(FIELDS, "<BINARY2><STREAM href='file:///etc/passwd'/></BINARY2>"), "not followed"),
             (document(FIELDS, "<BINARY2><STREAM encoding='gzip'>x</STREAM></BINARY2>"), "gzip"),

@@ -32,7 +32,7 @@ pub(super) async fn run(cloud: &Client, arguments: &Create, global: &Global) -> 
     }
     let mut description =
         TableDescription::new(columns, layout).map_err(|wrong| Failure::usage(wrong.to_string()).about(&path))?;
-    description.description.clone_from(&arguments.description);
+    description.description = arguments.description.clone().unwrap_or_default();
     let table = TableFolder::create(cloud, &path, description).await?;
     if global.json {
         return show::json(&super::describe::view(&table));
