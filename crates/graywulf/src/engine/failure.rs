@@ -109,7 +109,7 @@ impl From<TableFailure> for DataFusionError {
 /// What the engine begins the sentences with of those who asked wrongly.
 const KINDS: [&str; 4] =
     ["SQL error: ", "Error during planning: ", "This feature is not implemented: ", "Schema error: "];
-/// What the engine says in an error that has no kind of its own: the room for what does not fit into memory is used up.
+/// In the words of an error that has no kind of its own: the room on disk is used up.
 const DISK_IS_FULL: &str = "max_temp_directory_size";
 /// Columns that are named to who asked for one that there is not.
 const NAMES_SHOWN: usize = 20;
