@@ -240,7 +240,7 @@ fn folder() -> PathBuf {
 /// The roles that have a service.
 const ROLES: [&str; 4] = ["security", "master", "node", "gateway"];
 /// The programs of the package.
-const PROGRAMS: &[&str] = &["sector", "sector-oct", "sector-images"];
+const PROGRAMS: &[&str] = &["sector", "sector-oct", "sector-images", "sector-graywulf"];
 /// The library that `sector images` sends to nodes.
 const JOB_LIBRARY: &str = "libastroportal.so";
 /// Its other files, and where they go.
