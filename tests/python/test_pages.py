@@ -112,6 +112,9 @@ SCENES = {
     "docs/howto/read-from-python.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/web-page.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/s3.md": Scene(before={"": "sector up --detach"}),
+    "docs/howto/sql.md": Scene(
+        before={"": "sector up --detach && printf 'id,ra,dec,mag\\n1,10.5,61.2,5.5\\n2,10.6,-20.2,\\n' > stars.csv"}
+    ),
     "docs/howto/sky-images.md": Scene(
         before={
             "": 'sector up --detach && mkdir night1 && python -c "from astropy.io import fits; import numpy;'
