@@ -169,6 +169,7 @@ struct Application {
 pub(crate) const FURTHER_HELP: &str = "Further commands are programs named sector-NAME, beside this one or on PATH:\n  \
     images       An index of sky images, and cutouts of them, one or many\n  \
     portal       Sky images over HTTP, by the standards of the Virtual Observatory\n  \
+    graywulf     Tables of Parquet slices, and what asks them: the next three\n  \
     sql          Ask tables and files of the cloud in SQL\n  \
     table        Make, fill, describe and check tables\n  \
     xmatch       The pairs of two catalogues that lie near each other on the sky\n  \
