@@ -1,7 +1,9 @@
 //! Loads rows into a table: sorted by its layout, cut into slices, and then all named at once by a new description. A
 //! query sees the table as it was before, or all of it. It never leaves half of a load in a table.
 
-use client::{Client, Reason};
+use std::{sync::Arc, time::Duration};
+
+use client::{Client, LeaseWait, Reason};
 use datafusion::error::DataFusionError;
 use futures_util::StreamExt;
 use terminal::Failure;
@@ -72,11 +74,13 @@ pub(crate) async fn load(
     let slices = writer.finish().await?;
     let loaded = Loaded { rows: count, bytes: slices.iter().map(|slice| slice.bytes).sum(), slices: slices.len() };
 
+    // One of several loads is named at a time: the others wait for it, and come after it.
+    let patient = cloud.waiting(LeaseWait { longest: Some(OTHERS_LOAD_MAX), told: Arc::new(|_| ()) });
     for _ in 0..COMMITS_TRIED {
         let mut description = table.description.clone();
         let replaced = if settings.replace { std::mem::take(&mut description.slices) } else { Vec::new() };
         description.slices.extend(slices.iter().cloned());
-        match table.replace(cloud, description).await {
+        match table.replace(&patient, description).await {
             Ok(()) => {
                 uncommitted.commit();
                 for slice in replaced {
@@ -125,4 +129,6 @@ fn load_name() -> String {
 }
 
 /// How often a load is named anew when others load too.
-const COMMITS_TRIED: usize = 20;
+const COMMITS_TRIED: usize = 200;
+/// How long it waits each time for another one to be named, which takes a moment.
+const OTHERS_LOAD_MAX: Duration = Duration::from_secs(60);
