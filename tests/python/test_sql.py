@@ -1,5 +1,6 @@
 """Tables, SQL and cross-match through the program and from Python. DuckDB and astropy judge the answers."""
 
+import contextlib
 import json
 import math
 import os
@@ -164,6 +165,41 @@ def test_loads_at_once_are_all_there(program: Program, cloud: sector.LocalCloud,
     program("table", "check", table)
 
 
+def test_a_query_never_mixes_a_table_with_the_one_that_takes_its_place(
+    program: Program, cloud: sector.LocalCloud, folder: str, stars: Path
+) -> None:
+    table = f"{folder}/t"
+    program("table", "create", table, "--like", stars)
+    program("table", "load", table, stars)
+    lines = f"for i in 1 2 3 4 5 6; do sector table load {table} {stars} {stars} --replace; "
+    lines += f"sector table load {table} {stars} --replace; done"
+    replacing = subprocess.Popen(["sh", "-ec", lines], env=program.environment, stdout=subprocess.DEVNULL)
+    answers = []
+    while replacing.poll() is None:
+        # Replaced twice while it was read: it says so.
+        with contextlib.suppress(FileNotFoundError):
+            # Three of four rows have a magnitude.
+            answers.append(cloud.sql(f"SELECT count(mag) FROM '{table}'").column(0)[0].as_py())
+    assert replacing.returncode == 0
+    assert set(answers) <= {3, 6} and len(answers) > 3
+
+
+def test_a_value_may_have_the_end_of_a_line_in_it(
+    program: Program, cloud: sector.LocalCloud, folder: str, tmp_path: Path
+) -> None:
+    # Long enough that several threads would each read a part.
+    count = 600_000
+    (tmp_path / "t.csv").write_text("id,t\n" + "".join(f'{n},"a\n{n},b"\n' for n in range(count)))
+    assert (tmp_path / "t.csv").stat().st_size > 11_000_000
+    program("put", tmp_path / "t.csv", f"{folder}/t.csv")
+    statement = "SELECT count(*) AS n, max(id) AS most, min(t) AS first FROM"
+    expected = [{"n": count, "most": count - 1, "first": "a\n0,b"}]
+    assert rows(cloud.sql(f"{statement} '{folder}/t.csv'")) == expected
+    program("table", "create", f"{folder}/t", "--like", tmp_path / "t.csv")
+    program("table", "load", f"{folder}/t", tmp_path / "t.csv")
+    assert rows(cloud.sql(f"{statement} '{folder}/t'")) == expected
+
+
 def test_slices_without_wanted_rows_are_not_opened(
     program: Program, cloud: sector.LocalCloud, folder: str, tmp_path: Path
 ) -> None:
@@ -219,6 +255,8 @@ def test_what_is_asked_wrongly_is_said(
     for words, code, sentence in [
         (["sql", f"SELECT nope FROM '{table}'"], 2, "there is no column `nope`; there are id, ra, dec, mag, name"),
         (["sql", "SELEC 1"], 2, "Expected: an SQL statement"),
+        (["sql", "SELECT nope(value) FROM generate_series(1, 3)"], 2, "Invalid function 'nope'"),
+        (["sql", f"SELECT 1 INTO x FROM '{table}'"], 2, "not supported"),
         (["sql", "SELECT 1; SELECT 2"], 2, "single SQL statement"),
         (["sql", " "], 2, "the statement is empty"),
         (["sql", f"INSERT INTO '{table}' VALUES (1)"], 2, "statements only read"),
@@ -271,6 +309,8 @@ def test_check_finds_what_is_wrong_with_slices(
     slices = [entry.path for entry in cloud.ls(f"{table}/slices")]
     content = cloud.read_bytes(slices[0])
     cloud.remove(slices[0])
+    code, said = program.refused("sql", f"SELECT sum(mag) FROM '{table}'")
+    assert (code, slices[0] in said) == (3, True), "what is missing is said, and is no smaller answer"
     cloud.write_bytes(slices[1], content[:-1] + b"X")
     cloud.write_bytes(slices[2], b"short")
     cloud.write_bytes(f"{table}/slices/other.parquet", content)

@@ -151,7 +151,7 @@ pub(crate) struct Create {
     /// A column, or another type for one of the file's: NAME:TYPE[:UNIT[:UCD]]
     #[arg(long, value_name = "COLUMN", value_parser = column)]
     pub(crate) column: Vec<ColumnDescription>,
-    /// Sort by these columns, and cut slices along them
+    /// Sort by these columns
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', conflicts_with = "zones")]
     pub(crate) key: Vec<String>,
     /// Sort by zone of declination, then by right ascension: the names of both columns, in degrees

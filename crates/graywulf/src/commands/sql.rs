@@ -11,7 +11,7 @@ use terminal::{Failure, Global, interrupted, say, show};
 use crate::{
     arguments::{Output, Sql},
     crossmatch::CrossMatchFunction,
-    engine::{Engine, EngineSettings, failure_of},
+    engine::{Engine, EngineSettings},
     output::{OutputFile, ResultFormat, ResultWriter, TextRows},
     storage::SliceReads,
 };
@@ -38,8 +38,7 @@ pub(super) async fn answer_to(
     }
 }
 
-/// Runs a statement. A table that is replaced while it is read has lost slices. Then the query begins anew, once, as long
-/// as nothing of the old rows was given out.
+/// Runs a statement, and once more where [`may_begin_anew`] says so.
 async fn query(
     cloud: &Client,
     settings: &EngineSettings,
@@ -47,21 +46,37 @@ async fn query(
     output: &Output,
     format: ResultFormat,
 ) -> Result<(), Failure> {
-    let mut tries_left = 2;
-    loop {
-        tries_left -= 1;
-        let engine = Engine::new(cloud, settings)?;
-        let function = CrossMatchFunction::new(engine.names().clone());
-        engine.context().register_udtf("xmatch", Arc::new(function));
-        let planned = engine.plan(statement).await?;
-        match answer(&engine, planned, output, format).await {
-            Err((failure, false)) if failure.reason == Reason::NotFound && tries_left > 0 => {
-                tracing::debug!(%failure, "a slice is gone, the query begins anew");
-            }
-            Err((failure, _)) => return Err(failure),
-            Ok(()) => return Ok(()),
+    let first = run_once(cloud, settings, statement, output, format).await;
+    let last = match first {
+        Err((failure, was_seen)) if may_begin_anew(&failure, was_seen) => {
+            tracing::debug!(%failure, "what the query reads is not there, it begins anew");
+            run_once(cloud, settings, statement, output, format).await
         }
-    }
+        other => other,
+    };
+    last.map_err(|(failure, _)| failure)
+}
+
+/// Whether a query that failed may be right the next time. A table that was replaced while it was read has lost slices, and
+/// others are there now. Rows that were given out cannot be taken back.
+fn may_begin_anew(failure: &Failure, was_seen: bool) -> bool {
+    failure.reason == Reason::NotFound && !was_seen
+}
+
+/// Runs a statement; an error says whether rows were given out before.
+async fn run_once(
+    cloud: &Client,
+    settings: &EngineSettings,
+    statement: &str,
+    output: &Output,
+    format: ResultFormat,
+) -> Result<(), (Failure, bool)> {
+    let unseen = |failure| (failure, false);
+    let engine = Engine::new(cloud, settings).map_err(unseen)?;
+    let function = CrossMatchFunction::new(engine.names().clone());
+    engine.context().register_udtf("xmatch", Arc::new(function));
+    let planned = engine.plan(statement).await.map_err(unseen)?;
+    answer(&engine, planned, output, format).await
 }
 
 /// Gives out the rows of a query; an error says whether some were given out before.
@@ -73,12 +88,12 @@ async fn answer(
 ) -> Result<(), (Failure, bool)> {
     let is_analysis = matches!(planned.logical_plan(), LogicalPlan::Analyze(_));
     let unseen = |failure| (failure, false);
-    let mut rows = engine.execute(planned).await.map_err(|error| unseen(failure_of(&error)))?;
+    let mut rows = planned.execute_stream().await.map_err(|error| unseen(engine.failure_of(&error)))?;
     let schema = rows.schema();
     if format == ResultFormat::Table {
         let mut shown = TextRows::new(&schema, wanted.rows);
         while let Some(batch) = rows.next().await {
-            let batch = batch.map_err(|error| unseen(failure_of(&error)))?;
+            let batch = batch.map_err(|error| unseen(engine.failure_of(&error)))?;
             let wants_more = shown.add(&batch).map_err(|error| unseen(Failure::failed(error.to_string())))?;
             if !wants_more {
                 break;
@@ -94,14 +109,14 @@ async fn answer(
         return Ok(());
     }
     // Waits for the first rows: until then it may begin anew.
-    let mut next = rows.next().await.transpose().map_err(|error| unseen(failure_of(&error)))?;
+    let mut next = rows.next().await.transpose().map_err(|error| unseen(engine.failure_of(&error)))?;
     let is_file = wanted.to.as_deref().is_some_and(|path| path != std::path::Path::new("-"));
     let seen = |failure| (failure, !is_file);
     let output = OutputFile::create(wanted.to.as_deref()).map_err(seen)?;
     let mut writer = ResultWriter::new(format, output, &schema).map_err(seen)?;
     while let Some(batch) = next {
         writer.write(&batch).map_err(seen)?;
-        next = rows.next().await.transpose().map_err(|error| seen(failure_of(&error)))?;
+        next = rows.next().await.transpose().map_err(|error| seen(engine.failure_of(&error)))?;
     }
     writer.finish().map_err(seen)
 }
@@ -179,5 +194,18 @@ fn level(distance: Option<Distance>) -> &'static str {
         Some(Distance::SameSite) => "this site",
         Some(Distance::OtherSite) => "another site",
         None => "-",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_begins_anew_where_a_slice_is_gone_and_nothing_was_seen() {
+        let failed = |reason| Failure::new(reason, "it failed");
+        assert!(may_begin_anew(&failed(Reason::NotFound), false));
+        assert!(!may_begin_anew(&failed(Reason::NotFound), true));
+        assert!(!may_begin_anew(&failed(Reason::Failed), false));
     }
 }

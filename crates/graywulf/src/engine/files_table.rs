@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use datafusion::{
     arrow::datatypes::SchemaRef,
     catalog::{Session, TableProvider},
-    common::{Statistics, stats::Precision},
+    common::Statistics,
     datasource::{
         TableType,
         file_format::{FileFormat, csv::CsvFormat, json::JsonFormat, parquet::ParquetFormat},
@@ -49,7 +49,11 @@ impl FileKind {
 
     /// The engine's reader.
     pub(crate) fn format(self) -> Arc<dyn FileFormat> {
-        let csv = || CsvFormat::default().with_has_header(true).with_schema_infer_max_rec(INFER_ROWS);
+        // A value may have the end of a line in it: so a file is read by one thread, and never cut at one.
+        let csv = || {
+            let format = CsvFormat::default().with_has_header(true).with_newlines_in_values(true);
+            format.with_schema_infer_max_rec(INFER_ROWS)
+        };
         match self {
             Self::Parquet => Arc::new(ParquetFormat::default()),
             Self::Csv => Arc::new(csv()),
@@ -75,20 +79,7 @@ impl FilesTable {
         let Some(known) = known.filter(|known| !known.is_empty()) else {
             return Statistics::new_unknown(&self.schema);
         };
-        Statistics::try_merge_iter(known, &self.schema)
-            .unwrap_or_else(|_| Statistics::new_unknown(&self.schema))
-            .to_inexact_bytes()
-    }
-}
-
-/// Statistics whose length in bytes is not known exactly.
-trait InexactBytes {
-    fn to_inexact_bytes(self) -> Self;
-}
-
-impl InexactBytes for Statistics {
-    fn to_inexact_bytes(self) -> Self {
-        Self { total_byte_size: Precision::Absent, ..self }
+        Statistics::try_merge_iter(known, &self.schema).unwrap_or_else(|_| Statistics::new_unknown(&self.schema))
     }
 }
 

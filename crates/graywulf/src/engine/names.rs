@@ -22,7 +22,7 @@ use terminal::Failure;
 
 use super::{FileKind, FilesTable, failure::TableFailure};
 use crate::{
-    storage::{location_of, store_url},
+    storage::{file_at, location_of, store_url},
     tables::TableFolder,
 };
 
@@ -102,13 +102,7 @@ fn slices(table: &TableFolder) -> std::result::Result<FilesTable, DataFusionErro
     let mut files = Vec::with_capacity(description.slices.len());
     for slice in &description.slices {
         let path = table.slice_path(&slice.file).map_err(TableFailure::from)?;
-        let meta = ObjectMeta {
-            location: location_of(&path),
-            last_modified: Default::default(),
-            size: slice.bytes,
-            e_tag: None,
-            version: None,
-        };
+        let meta = file_at(location_of(&path), slice.bytes);
         let statistics = Arc::new(slice.statistics(&schema));
         files.push(PartitionedFile::new_from_meta(meta).with_statistics(statistics));
     }
@@ -127,8 +121,7 @@ fn meta(entry: &Entry) -> ObjectMeta {
         EntryKind::File(content) => content.bytes,
         EntryKind::Folder => 0,
     };
-    let location = location_of(&entry.path);
-    ObjectMeta { location, last_modified: Default::default(), size, e_tag: None, version: None }
+    file_at(location_of(&entry.path), size)
 }
 
 fn external(error: client::ClientError) -> DataFusionError {

@@ -8,7 +8,7 @@ use datafusion::{
     dataframe::DataFrame,
     error::DataFusionError,
     execution::{
-        SendableRecordBatchStream, SessionStateBuilder,
+        SessionStateBuilder,
         disk_manager::{DiskManagerBuilder, DiskManagerMode},
         memory_pool::{FairSpillPool, TrackConsumersPool},
         object_store::ObjectStoreUrl,
@@ -105,19 +105,16 @@ impl Engine {
             Err(error) => Err(error),
         };
         planned.map_err(|error| match (error.find_root(), self.names.missing()) {
-            (DataFusionError::Plan(_), Some(path)) => {
+            (DataFusionError::Plan(said), Some(path)) if said.starts_with(NO_TABLE) => {
                 Failure::new(Reason::NotFound, format!("there is no table or file `{path}`")).about(path)
             }
-            _ => failure_of(&error),
+            _ => self.failure_of(&error),
         })
     }
 
-    /// Begins a query.
-    ///
-    /// # Errors
-    /// As the engine's.
-    pub(crate) async fn execute(&self, planned: DataFrame) -> Result<SendableRecordBatchStream, DataFusionError> {
-        planned.execute_stream().await
+    /// What an error of a query means to who asked: why a file could not be read, where that is what happened.
+    pub(crate) fn failure_of(&self, error: &DataFusionError) -> Failure {
+        self.store.failure().unwrap_or_else(|| failure_of(error))
     }
 
     /// What was read so far of each file.
@@ -152,6 +149,8 @@ fn is_reading(statement: &Statement) -> bool {
     }
 }
 
+/// How the engine begins to say that a table is missing.
+const NO_TABLE: &str = "table '";
 /// What is said of every other statement.
 const ONLY_READS: &str =
     "statements only read: SELECT, EXPLAIN, DESCRIBE; `sector table` lists, makes and fills tables";

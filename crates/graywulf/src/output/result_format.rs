@@ -4,6 +4,8 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
+use crate::engine::FileKind;
+
 /// How a result is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ResultFormat {
@@ -26,14 +28,16 @@ pub(crate) enum ResultFormat {
 impl ResultFormat {
     /// What the end of a file's name says.
     pub(crate) fn of_file(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-            "csv" => Some(Self::Csv),
-            "tsv" | "tab" => Some(Self::Tsv),
-            "json" => Some(Self::Json),
-            "jsonl" | "ndjson" => Some(Self::Jsonl),
-            "parquet" | "pq" => Some(Self::Parquet),
-            "arrow" | "feather" => Some(Self::Arrow),
-            _ => None,
+        let name = path.file_name()?.to_str()?;
+        // What is written can be read under the same name.
+        match (FileKind::of_name(name), path.extension()?.to_str()?.to_ascii_lowercase().as_str()) {
+            (Some(FileKind::Csv), _) => Some(Self::Csv),
+            (Some(FileKind::Tsv), _) => Some(Self::Tsv),
+            (Some(FileKind::JsonLines), _) => Some(Self::Jsonl),
+            (Some(FileKind::Parquet), _) => Some(Self::Parquet),
+            (None, "json") => Some(Self::Json),
+            (None, "arrow" | "feather") => Some(Self::Arrow),
+            (None, _) => None,
         }
     }
 }

@@ -12,10 +12,7 @@ use super::{
     SourceFile,
     slice_writer::{SliceWriter, Uncommitted},
 };
-use crate::{
-    engine::{Engine, failure_of},
-    tables::TableFolder,
-};
+use crate::{engine::Engine, tables::TableFolder};
 
 /// How a load is done.
 #[derive(Clone, Copy, Debug)]
@@ -53,21 +50,23 @@ pub(crate) async fn load(
         let more = source.rows(engine, &schema).await?;
         rows = Some(match rows {
             None => more,
-            Some(before) => datafusion::prelude::DataFrame::union(before, more).map_err(|error| failure_of(&error))?,
+            Some(before) => {
+                datafusion::prelude::DataFrame::union(before, more).map_err(|error| engine.failure_of(&error))?
+            }
         });
     }
     let Some(mut rows) = rows else { return Err(Failure::usage("there is nothing to load")) };
     let sort_by = table.description.layout.sort_by();
     if !sort_by.is_empty() {
         let sort_by = sort_by.into_iter().map(|expression| expression.sort(true, false)).collect();
-        rows = rows.sort(sort_by).map_err(|error| failure_of(&error))?;
+        rows = rows.sort(sort_by).map_err(|error| engine.failure_of(&error))?;
     }
 
     let mut writer = SliceWriter::new(cloud, table, settings.slice_bytes, load_name(), uncommitted);
-    let mut stream = rows.execute_stream().await.map_err(|error| failure_of(&error))?;
+    let mut stream = rows.execute_stream().await.map_err(|error| engine.failure_of(&error))?;
     let mut count = 0;
     while let Some(batch) = stream.next().await {
-        let batch = batch.map_err(|error| unreadable(&error, sources))?;
+        let batch = batch.map_err(|error| unreadable(engine, &error, sources))?;
         writer.write(&batch).await?;
         count += batch.num_rows() as u64;
     }
@@ -109,8 +108,8 @@ pub(crate) async fn load(
 }
 
 /// An error while rows are read, with the file where that is certain.
-fn unreadable(error: &DataFusionError, sources: &[SourceFile]) -> Failure {
-    let failure = failure_of(error);
+fn unreadable(engine: &Engine, error: &DataFusionError, sources: &[SourceFile]) -> Failure {
+    let failure = engine.failure_of(error);
     match sources {
         [source] => Failure::new(failure.reason, format!("{}: {}", source.shown(), failure.message)),
         _ => failure,

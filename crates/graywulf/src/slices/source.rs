@@ -25,7 +25,7 @@ use vo::votable::TextTable;
 
 use crate::{
     engine::{Engine, FileKind, FilesTable, failure_of},
-    storage::{location_of, store_url},
+    storage::{file_at, location_of, store_url},
     tables::{ColumnDescription, parse_type},
 };
 
@@ -150,17 +150,7 @@ impl SourceFile {
     /// The store that has the file.
     fn located(&self, engine: &Engine) -> Result<(Arc<dyn ObjectStore>, ObjectStoreUrl, ObjectMeta), Failure> {
         match self {
-            Self::Cloud(path, bytes) => {
-                let location = location_of(path);
-                let meta = ObjectMeta {
-                    location,
-                    last_modified: Default::default(),
-                    size: *bytes,
-                    e_tag: None,
-                    version: None,
-                };
-                Ok((engine.store(), store_url(), meta))
-            }
+            Self::Cloud(path, bytes) => Ok((engine.store(), store_url(), file_at(location_of(path), *bytes))),
             Self::Local(path) => {
                 let url = ObjectStoreUrl::local_filesystem();
                 let store: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new());
@@ -174,9 +164,7 @@ impl SourceFile {
                 }
                 let location = datafusion::object_store::path::Path::from_absolute_path(&absolute)
                     .map_err(|error| self.wrong(&error.to_string()))?;
-                let size = known.len();
-                let meta = ObjectMeta { location, last_modified: Default::default(), size, e_tag: None, version: None };
-                Ok((store, url, meta))
+                Ok((store, url, file_at(location, known.len())))
             }
         }
     }

@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use client::{Client, ClientError, FileReader, Reason, SectorPath};
+use client::{Client, ClientError, FileReader, FileStream, Reason, SectorPath};
 use datafusion::{
     execution::object_store::ObjectStoreUrl,
     object_store::{
@@ -20,9 +20,10 @@ use datafusion::{
     },
 };
 use futures_util::{StreamExt, TryStreamExt, stream::BoxStream};
+use terminal::Failure;
 use tokio::sync::OnceCell;
 
-use super::{ReadCounts, path_of};
+use super::{ReadCounts, file_at, path_of};
 
 /// The address under which the engine knows the cloud.
 pub(crate) fn store_url() -> ObjectStoreUrl {
@@ -33,13 +34,28 @@ pub(crate) fn store_url() -> ObjectStoreUrl {
 pub(crate) struct CloudStore {
     cloud: Client,
     open: Mutex<HashMap<SectorPath, Arc<OnceCell<FileReader>>>>,
-    counts: ReadCounts,
+    counts: Arc<ReadCounts>,
+    failure: Arc<FirstFailure>,
+}
+
+/// The first failure of a read. The engine makes a text of some errors, and then its reason would be lost.
+#[derive(Debug, Default)]
+struct FirstFailure(Mutex<Option<(Reason, String)>>);
+
+impl FirstFailure {
+    /// Notes a failure, and gives the engine its own form of it.
+    fn note(&self, error: ClientError) -> object_store::Error {
+        let failure = Failure::from(&error);
+        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert((failure.reason, failure.message));
+        other(Box::new(error))
+    }
 }
 
 impl CloudStore {
     /// Reads as the user of this session.
     pub(crate) fn new(cloud: Client) -> Self {
-        Self { cloud, open: Mutex::default(), counts: ReadCounts::default() }
+        Self { cloud, open: Mutex::default(), counts: Arc::default(), failure: Arc::default() }
     }
 
     /// What was read so far.
@@ -47,19 +63,25 @@ impl CloudStore {
         &self.counts
     }
 
+    /// Why the first read failed that did.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        let first = self.failure.0.lock().unwrap_or_else(PoisonError::into_inner);
+        first.clone().map(|(reason, message)| Failure::new(reason, message))
+    }
+
     async fn file(&self, location: &Path) -> object_store::Result<(SectorPath, FileReader)> {
-        let path = path_of(location).ok_or_else(|| store_error(location, ClientError::Usage("no such path".into())))?;
+        let path = path_of(location).ok_or_else(|| other(format!("`{location}` is no path of a cloud").into()))?;
         let cell =
             Arc::clone(self.open.lock().unwrap_or_else(PoisonError::into_inner).entry(path.clone()).or_default());
         let file = cell.get_or_try_init(|| self.cloud.open(&path)).await;
-        let file = file.map_err(|error| store_error(location, error))?.clone();
+        let file = file.map_err(|error| self.failure.note(error))?.clone();
         Ok((path, file))
     }
 
     async fn read(&self, path: &SectorPath, file: &FileReader, range: Range<u64>) -> object_store::Result<Bytes> {
         let begun = Instant::now();
         let bytes = file.read_at(range.start, (range.end - range.start) as usize).await;
-        let bytes = bytes.map_err(|error| other(Box::new(error)))?;
+        let bytes = bytes.map_err(|error| self.failure.note(error))?;
         self.counts.note(path, bytes.len() as u64, begun.elapsed(), file.distance());
         if bytes.len() as u64 != range.end - range.start {
             let why = format!("`{path}` ends at {}, before byte {}", file.bytes(), range.end);
@@ -73,16 +95,7 @@ impl CloudStore {
 impl ObjectStore for CloudStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
         let (path, file) = self.file(location).await?;
-        let meta = ObjectMeta {
-            location: location.clone(),
-            last_modified: i64::try_from(file.entry().modified_unix_millis)
-                .ok()
-                .and_then(chrono::DateTime::from_timestamp_millis)
-                .unwrap_or_default(),
-            size: file.bytes(),
-            e_tag: None,
-            version: None,
-        };
+        let meta = file_at(location.clone(), file.bytes());
         let range = match &options.range {
             None => 0..meta.size,
             Some(asked) => asked.as_range(meta.size).map_err(|error| other(Box::new(error)))?,
@@ -94,11 +107,18 @@ impl ObjectStore for CloudStore {
             futures_util::stream::once(std::future::ready(Ok(bytes))).boxed()
         } else {
             // A whole file of rows: it comes in order, and is not held.
-            self.counts.note(&path, range.end - range.start, std::time::Duration::ZERO, file.distance());
             let stream = file.stream(range.clone());
-            let next = |mut stream: client::FileStream| async move {
-                let piece = stream.next().await?;
-                Some((piece.map(Bytes::from).map_err(|error| other(Box::new(error))), stream))
+            let (counts, failure) = (Arc::clone(&self.counts), Arc::clone(&self.failure));
+            let next = move |mut stream: FileStream| {
+                let (counts, failure) = (Arc::clone(&counts), Arc::clone(&failure));
+                let (path, file) = (path.clone(), file.clone());
+                async move {
+                    let begun = Instant::now();
+                    let piece = stream.next().await?.map(Bytes::from).map_err(|error| failure.note(error));
+                    let bytes = piece.as_ref().map_or(0, Bytes::len) as u64;
+                    counts.note(&path, bytes, begun.elapsed(), file.distance());
+                    Some((piece, stream))
+                }
             };
             futures_util::stream::unfold(stream, next).boxed()
         };
@@ -154,15 +174,6 @@ impl fmt::Display for CloudStore {
     }
 }
 
-/// The client's error stays within, for what reads it at the end ([`crate::engine::failure_of`]).
-fn store_error(location: &Path, error: ClientError) -> object_store::Error {
-    let path = location.to_string();
-    match error.reason() {
-        Reason::NotFound => object_store::Error::NotFound { path, source: Box::new(error) },
-        _ => other(Box::new(error)),
-    }
-}
-
 fn other(source: Box<dyn std::error::Error + Send + Sync>) -> object_store::Error {
     object_store::Error::Generic { store: "the cloud", source }
 }
@@ -176,3 +187,14 @@ const STORE_URL: &str = "sector://cloud";
 const GAP_BYTES: u64 = 256 * 1024;
 /// Longer ranges come as a stream.
 const AT_ONCE_BYTES: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cloud_has_an_address_of_its_own() {
+        assert_eq!(store_url().as_str(), "sector://cloud/");
+        assert_ne!(store_url(), ObjectStoreUrl::local_filesystem());
+    }
+}

@@ -2,12 +2,17 @@
 //! percent-encoded there, and decoded here. It never asks whether a path exists.
 
 use client::SectorPath;
-use datafusion::object_store::path::Path;
+use datafusion::object_store::{ObjectMeta, path::Path};
 use percent_encoding::percent_decode_str;
 
 /// A path as the engine writes it.
 pub(crate) fn location_of(path: &SectorPath) -> Path {
     Path::from_iter(path.components())
+}
+
+/// A file as the engine wants it described.
+pub(crate) fn file_at(location: Path, bytes: u64) -> ObjectMeta {
+    ObjectMeta { location, last_modified: Default::default(), size: bytes, e_tag: None, version: None }
 }
 
 /// The path that the engine means. `None` for one that no file of a cloud can have.
