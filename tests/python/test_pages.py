@@ -115,6 +115,13 @@ SCENES = {
     "docs/howto/sql.md": Scene(
         before={"": "sector up --detach && printf 'id,ra,dec,mag\\n1,10.5,61.2,5.5\\n2,10.6,-20.2,\\n' > stars.csv"}
     ),
+    "docs/howto/tap.md": Scene(
+        before={
+            "": "sector up --detach && printf 'id,ra,dec,mag\\n1,10.5,61.2,5.5\\n2,10.6,-20.2,7\\n' > stars.csv"
+            " && sector table create /sky/stars --like stars.csv --zones ra,dec && sector table load /sky/stars stars.csv"
+        },
+        instead={"sector tap": "sector tap --listen 127.0.0.1:@PORT0", "127.0.0.1:7082": "127.0.0.1:@PORT0"},
+    ),
     "docs/howto/sky-images.md": Scene(
         before={
             "": 'sector up --detach && mkdir night1 && python -c "from astropy.io import fits; import numpy;'
@@ -181,7 +188,7 @@ class Reader:
         log = self.folder / "said"
         with log.open("w") as said:
             shell = ["bash", "-c", text]
-            if re.match(r"sector (security|master|node) --config|sector node join --master|sector portal", text):
+            if re.match(r"sector (security|master|node) --config|sector node join --master|sector (portal|tap) ", text):
                 self.serve(shell)
                 return 0, ""
             ended = subprocess.run(
@@ -215,7 +222,7 @@ class Reader:
         said = ""
         for line in server.stdout:
             said += line
-            if line.startswith(("ready ", "portal at ")) or "fingerprint" in line:
+            if line.startswith(("ready ", "portal at ", "tables for programs at ")) or "fingerprint" in line:
                 return
         pytest.fail(f"{shell[2]} did not start: {said}")
 

@@ -1,7 +1,6 @@
 """`sector portal` as clients of the Virtual Observatory use it: pyvo drives it, unpatched, and astropy judges the pixels."""
 
 import io
-import json
 import os
 import subprocess
 import urllib.error
@@ -9,7 +8,7 @@ import urllib.parse
 import urllib.request
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from astropy.wcs import WCS
 from pyvo.dal import SIA2Service
 from pyvo.dal.adhoc import DatalinkResults
 from pyvo.io import uws, vosi
+from services import serving
 
 import sector
 import sector.images
@@ -59,25 +59,9 @@ def cube() -> fits.HDUList:
     return fits.HDUList([fits.PrimaryHDU(np.arange(8 * 100 * 100, dtype=np.int32).reshape(8, 100, 100), header)])
 
 
-@contextmanager
-def portal(cloud: sector.LocalCloud, *options: str) -> Iterator[str]:
+def portal(cloud: sector.LocalCloud, *options: str) -> AbstractContextManager[str]:
     """A portal in this cloud, and its address."""
-    words = ["sector", "portal", "--listen", "127.0.0.1:0", "--json", *options]
-    environment = {**os.environ, "SECTOR_PROFILE": str(cloud.profile)}
-    process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    lines: list[str] = []
-    # One document, over several lines.
-    while not (lines and lines[-1].startswith("}")):
-        line = process.stdout.readline()
-        assert line, "the portal did not start"
-        lines.append(line)
-    try:
-        yield json.loads("".join(lines))["url"]
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
+    return serving(cloud, "portal", *options)
 
 
 @pytest.fixture(scope="module")

@@ -101,6 +101,7 @@ fn install() -> Result<(), String> {
         (PROMTOOL, &["prometheus"]),
         (RCLONE, &["rclone"]),
         (S3CMD, &["s3cmd"]),
+        (STILTS, &["stilts"]),
     ];
     let missing: Vec<_> = missing.iter().filter(|(file, _)| !Path::new(file).exists()).collect();
     if !missing.is_empty() {
@@ -223,6 +224,8 @@ const PROMTOOL: &str = "/usr/bin/promtool";
 /// Clients of S3.
 const RCLONE: &str = "/usr/bin/rclone";
 const S3CMD: &str = "/usr/bin/s3cmd";
+/// A client of tables of the Virtual Observatory, and a judge of services.
+const STILTS: &str = "/usr/bin/stilts";
 /// The browser for the web page.
 const CHROMIUM: &str = "/usr/bin/chromium";
 /// The tool that reads units.

@@ -1,7 +1,7 @@
 //! FITS images by parts: what is in a file, where on the sky it lies, and small images cut out of it. It serves the
 //! path *cutout* (AstroPortal report, 1 and 4). Begin with [`ImageFile`], then [`Cutout`]. Only the bytes that are
-//! needed are read of a [`ByteSource`]. It never opens a socket, and never takes more memory than its limits say,
-//! whatever a file claims.
+//! needed are read of a [`ByteSource`]. Tables are in [`table`], and are read as a whole. It never opens a socket, and
+//! never takes more memory than its limits say, whatever a file claims.
 
 mod byte_source;
 mod cutout;
@@ -15,6 +15,7 @@ pub mod preview;
 mod provenance;
 mod selection;
 pub mod sky;
+pub mod table;
 
 pub use byte_source::{ByteSource, LocalFile, Runs};
 pub use cutout::Cutout;

@@ -1,7 +1,7 @@
 //! The command lines of `sector sql` and `sector table`; `docs/command-line.md` is the contract. This file never runs a
 //! command.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
@@ -38,6 +38,11 @@ pub(crate) enum Command {
         the two are. In a statement: SELECT … FROM xmatch('/sky/a', '/sky/b', 2) or xmatch('/sky/a', '/sky/b', 2, 'best').\n\
         Positions are the columns with the UCD pos.eq.ra and pos.eq.dec, or with names like ra and dec, in degrees.")]
     Xmatch(Xmatch),
+    /// Offer tables to programs of the Virtual Observatory: ADQL over TAP
+    #[command(after_help = "Examples: sector tap\n\
+        \x20         sector tap --tables /sky --public --listen 0.0.0.0:443 --certificate c.pem --key k.pem\n\n\
+        TOPCAT, pyvo and others take its address, such as http://127.0.0.1:7082/tap. Each sees what its user may read.")]
+    Tap(Tap),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -76,6 +81,37 @@ pub(crate) struct Xmatch {
     pub(crate) columns: Vec<String>,
     #[command(flatten)]
     pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) room: Room,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Tap {
+    /// Address and port for programs; beyond this machine with --certificate and --key
+    #[arg(long, default_value = "127.0.0.1:7082", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// The tables below this folder are offered
+    #[arg(long, default_value = "/", value_name = "FOLDER", value_parser = cloud_path)]
+    pub(crate) tables: String,
+    /// Where jobs and their results are kept: a folder of your own
+    #[arg(long, default_value = "/tap-jobs", value_name = "FOLDER", value_parser = cloud_path)]
+    pub(crate) folder: String,
+    /// Visitors without a login read what you may read
+    #[arg(long)]
+    pub(crate) public: bool,
+    /// Its certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// The private key of the certificate
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) key: Option<PathBuf>,
+    /// Serve readable text beyond this machine too, for example behind a server that adds TLS
+    #[arg(long)]
+    pub(crate) insecure_http: bool,
+    /// Fetch tables for queries from this host, though its address is not a public one
+    #[arg(long, value_name = "HOST")]
+    pub(crate) upload_from: Vec<String>,
+    /// What all queries may take together
     #[command(flatten)]
     pub(crate) room: Room,
 }
@@ -145,7 +181,7 @@ pub(crate) struct Create {
     /// The table's folder
     #[arg(value_name = "TABLE", value_parser = cloud_path)]
     pub(crate) table: String,
-    /// Take the columns of a file: Parquet, CSV, TSV, JSON lines or VOTable; of this machine, or sector://…
+    /// Take the columns of a file: Parquet, CSV, TSV, JSON lines, FITS or VOTable; of this machine, or sector://…
     #[arg(long, value_name = "FILE", required_unless_present = "column")]
     pub(crate) like: Option<String>,
     /// A column, or another type for one of the file's: NAME:TYPE[:UNIT[:UCD]]
@@ -170,7 +206,7 @@ pub(crate) struct Load {
     /// The table's folder
     #[arg(value_name = "TABLE", value_parser = cloud_path)]
     pub(crate) table: String,
-    /// Files of this machine, or sector://… with globs: Parquet, CSV, TSV, JSON lines or VOTable
+    /// Files of this machine, or sector://… with globs: Parquet, CSV, TSV, JSON lines, FITS or VOTable
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<String>,
     /// These rows take the place of all that are there
@@ -229,7 +265,8 @@ mod tests {
     fn the_reference_is_that_of_the_parser() {
         let mut command = Arguments::command();
         command.build();
-        let text = terminal::reference::page("Tables, SQL and cross-match", &command, &["sql", "table", "xmatch"]);
+        let text =
+            terminal::reference::page("Tables, SQL and cross-match", &command, &["sql", "table", "xmatch", "tap"]);
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/sql.md");
         let is_current = terminal::reference::is_current(&file, &text).unwrap();
         assert!(is_current, "docs/reference/sql.md is not that of the parser: cargo xtask reference");

@@ -5,13 +5,16 @@
 // Only `terminal::show` and `terminal::say!` print: they handle output that cannot be written.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod adql;
 mod arguments;
 mod commands;
 mod crossmatch;
 mod engine;
 mod output;
+mod sky;
 mod slices;
 mod storage;
 mod tables;
+mod tap;
 
 pub use commands::main;

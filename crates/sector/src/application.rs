@@ -169,15 +169,16 @@ struct Application {
 pub(crate) const FURTHER_HELP: &str = "Further commands are programs named sector-NAME, beside this one or on PATH:\n  \
     images       An index of sky images, and cutouts of them, one or many\n  \
     portal       Sky images over HTTP, by the standards of the Virtual Observatory\n  \
-    graywulf     Tables of Parquet slices, and what asks them: the next three\n  \
+    graywulf     Tables of Parquet slices, and what asks them: the next four\n  \
     sql          Ask tables and files of the cloud in SQL\n  \
     table        Make, fill, describe and check tables\n  \
     xmatch       The pairs of two catalogues that lie near each other on the sky\n  \
+    tap          Offer tables to programs of the Virtual Observatory: ADQL over TAP\n  \
     oct          Terasort, MalStone, measurements, and sites with wide-area links on one machine";
 
 /// Commands of programs that are called without the program's name, too.
-const SHORT_NAMES: [(&str, &str); 4] =
-    [("portal", "images"), ("sql", "graywulf"), ("table", "graywulf"), ("xmatch", "graywulf")];
+const SHORT_NAMES: [(&str, &str); 5] =
+    [("portal", "images"), ("sql", "graywulf"), ("table", "graywulf"), ("xmatch", "graywulf"), ("tap", "graywulf")];
 
 const APPLICATIONS: &[Application] = &[
     Application {
@@ -193,7 +194,7 @@ const APPLICATIONS: &[Application] = &[
     },
     Application {
         name: "graywulf",
-        commands: &["sql", "table", "xmatch"],
+        commands: &["sql", "table", "xmatch", "tap"],
         install: "cargo install --locked --path crates/graywulf",
     },
 ];

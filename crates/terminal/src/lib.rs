@@ -23,6 +23,6 @@ pub use failure::{Failure, Failures};
 pub use job_progress::drive;
 pub use options::Global;
 pub use process::Process;
-pub use program::{Interruption, LevelFilter, interrupted, run};
+pub use program::{Interruption, LevelFilter, interrupted, run, run_with_stack};
 pub use safe_text::sanitize;
 pub use values::{cloud_path, count_of, count_within};

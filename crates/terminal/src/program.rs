@@ -31,13 +31,22 @@ pub fn run<F>(global: &Global, level: LevelFilter, command: F) -> ExitCode
 where
     F: Future<Output = Result<(), Failure>> + Send + 'static,
 {
+    run_with_stack(global, level, STACK_BYTES, command)
+}
+
+/// The same, on threads with so much room for calls within calls.
+pub fn run_with_stack<F>(global: &Global, level: LevelFilter, stack_bytes: usize, command: F) -> ExitCode
+where
+    F: Future<Output = Result<(), Failure>> + Send + 'static,
+{
     show::install_panic_hook();
     // Kept to the end: what traces are left then goes out.
     let _telemetry = match telemetry::start(level, global.verbose, global.quiet) {
         Ok(telemetry) => telemetry,
         Err(error) => return Failure::from(error).report(global.json),
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = match builder.enable_all().thread_stack_size(stack_bytes).build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::failed(format!("cannot start: {error}")).report(global.json),
     };
@@ -75,3 +84,6 @@ pub async fn interrupted() -> Interruption {
 pub(crate) const INTERRUPT_CODE: u8 = 128 + 2;
 /// The same after SIGTERM.
 const TERMINATE_CODE: u8 = 128 + 15;
+
+/// The stack of a thread, as it is anyway.
+const STACK_BYTES: usize = 2 << 20;

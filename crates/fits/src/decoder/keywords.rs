@@ -9,7 +9,7 @@ pub struct Keywords<'a> {
 }
 
 impl<'a> Keywords<'a> {
-    pub(super) fn new(header: &'a Header) -> Self {
+    pub(crate) fn new(header: &'a Header) -> Self {
         Self { header }
     }
 

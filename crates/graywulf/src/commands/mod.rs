@@ -18,7 +18,7 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return show::usage(&error),
     };
-    terminal::run(&arguments.global.clone(), LevelFilter::WARN, run(arguments))
+    terminal::run_with_stack(&arguments.global.clone(), LevelFilter::WARN, STACK_BYTES, run(arguments))
 }
 
 async fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -27,8 +27,12 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     let result = match command {
         Command::Sql(arguments) => Box::pin(sql::run(&cloud, &arguments, &global)).await,
         Command::Xmatch(arguments) => Box::pin(xmatch::run(&cloud, &arguments, &global)).await,
+        Command::Tap(arguments) => Box::pin(crate::tap::run(&cloud, &arguments, &global)).await,
         Command::Table(command) => Box::pin(table::run(&cloud, command, &global)).await,
     };
     session::close(&cloud).await;
     result
 }
+
+/// The engine walks a statement's tree by calls within calls. Pages of a stack that nobody touches take no memory.
+const STACK_BYTES: usize = 64 << 20;

@@ -1,30 +1,27 @@
 //! The pairs of two tables as a table of the engine: the columns of both, and how far apart they are. It reads only
 //! columns that are asked for, and of each table only slices that have rows in a strip. It never holds a pair.
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use client::Reason;
 use datafusion::{
     arrow::datatypes::{DataType, Field, Schema, SchemaRef},
     catalog::{Session, TableProvider},
-    common::ScalarValue,
     datasource::{TableType, provider_as_source},
     error::{DataFusionError, Result},
-    execution::{SessionState, SessionStateBuilder},
+    execution::SessionState,
     logical_expr::{Expr, LogicalPlanBuilder},
     physical_plan::ExecutionPlan,
-    prelude::{DataFrame, SessionConfig, cast, ident, lit},
+    prelude::{cast, ident},
 };
 use terminal::Failure;
 
 use super::{
     PositionColumns,
-    match_exec::{MatchExec, MatchedColumns, Strip},
-    strips::{RowsWithin, strips},
-    zone_index::ZoneIndex,
+    match_exec::{MatchExec, MatchedColumns},
+    strip_plans::{Side, rows_of, strip_plans},
 };
-use crate::engine::FilesTable;
 
 /// Which pairs of a row of the first table are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,37 +67,17 @@ impl MatchTable {
         Ok(Self { left, right, left_position, right_position, radius_degrees, keep, schema })
     }
 
-    /// One side's rows of a strip, with their position in the last two columns.
-    fn side(
-        &self,
-        table: &Arc<dyn TableProvider>,
-        position: &PositionColumns,
-        columns: &[String],
-        dec: &Range<f64>,
-    ) -> Result<datafusion::logical_expr::LogicalPlan> {
-        let dec_column = || cast(ident(&position.dec), DataType::Float64);
-        // The north pole belongs to the last strip.
-        let below = if dec.end >= 90.0 { dec_column().lt_eq(lit(dec.end)) } else { dec_column().lt(lit(dec.end)) };
-        let is_within = dec_column().gt_eq(lit(dec.start)).and(below);
-        let mut chosen: Vec<Expr> = columns.iter().map(ident).collect();
-        chosen.push(cast(ident(&position.ra), DataType::Float64).alias("#ra"));
-        chosen.push(dec_column().alias("#dec"));
-        LogicalPlanBuilder::scan("side", provider_as_source(Arc::clone(table)), None)?
-            .filter(is_within)?
-            .project(chosen)?
-            .build()
-    }
-
-    /// How many strips: enough for all threads, and for the second table's rows of a strip to fit into memory.
-    fn strip_count(&self, at_once: usize, columns: usize, memory_bytes: Option<usize>) -> usize {
-        let rows = rows_of(&self.right, &self.right_position);
-        let rows: f64 = rows.iter().map(|part| part.rows).sum();
-        let row_bytes = ZoneIndex::position_bytes() + (columns + 2) * VALUE_BYTES;
-        let needed = rows * row_bytes as f64;
-        // Half of the memory is for strips, and every thread has one.
-        let strip_bytes = memory_bytes.unwrap_or(MEMORY_BYTES_UNKNOWN) / 2 / at_once.max(1);
-        let for_memory = (needed / strip_bytes.max(1) as f64).ceil() as usize;
-        for_memory.clamp(at_once.max(1), STRIPS_MAX).next_multiple_of(at_once.max(1))
+    /// A side with these columns.
+    fn side(table: &Arc<dyn TableProvider>, position: &PositionColumns, columns: &[usize]) -> Result<Side> {
+        let number = |name: &str| cast(ident(name), DataType::Float64);
+        let schema = table.schema();
+        Ok(Side {
+            plan: LogicalPlanBuilder::scan("side", provider_as_source(Arc::clone(table)), None)?.build()?,
+            columns: columns.iter().map(|at| ident(schema.field(*at).name())).collect(),
+            ra: number(&position.ra),
+            dec: number(&position.dec),
+            known: rows_of(table, &position.dec),
+        })
     }
 }
 
@@ -128,31 +105,10 @@ impl TableProvider for MatchTable {
         let wanted = projection.unwrap_or(&all);
         let columns =
             MatchedColumns::new(wanted, self.left.schema().fields().len(), self.right.schema().fields().len());
-        let names = |schema: &SchemaRef, at: &[usize]| -> Vec<String> {
-            at.iter().map(|at| schema.field(*at).name().clone()).collect()
-        };
-        let (left_names, right_names) =
-            (names(&self.left.schema(), &columns.left), names(&self.right.schema(), &columns.right));
+        let left = Self::side(&self.left, &self.left_position, &columns.left)?;
+        let right = Self::side(&self.right, &self.right_position, &columns.right)?;
+        let parts = strip_plans(state, (&left, &right), self.radius_degrees, true).await?;
         let at_once = state.config().target_partitions();
-        let memory = match state.runtime_env().memory_pool.memory_limit() {
-            datafusion::execution::memory_pool::MemoryLimit::Finite(bytes) => Some(bytes),
-            _ => None,
-        };
-        let count = self.strip_count(at_once, right_names.len(), memory);
-        // Each strip is read by one thread, as whole rows.
-        let single = SessionConfig::clone(state.config()).with_target_partitions(1);
-        let single = SessionStateBuilder::new_from_existing(state.clone()).with_config(single).build();
-        let mut parts = Vec::new();
-        for dec in strips(&rows_of(&self.left, &self.left_position), count) {
-            let near = (dec.start - self.radius_degrees * OVERLAP).max(-90.0)
-                ..(dec.end + self.radius_degrees * OVERLAP).min(90.0);
-            let left = self.side(&self.left, &self.left_position, &left_names, &dec)?;
-            let right = self.side(&self.right, &self.right_position, &right_names, &near)?;
-            parts.push(Strip {
-                left: DataFrame::new(single.clone(), left).create_physical_plan().await?,
-                right: DataFrame::new(single.clone(), right).create_physical_plan().await?,
-            });
-        }
         let schema = Arc::new(self.schema.project(wanted)?);
         Ok(Arc::new(MatchExec::new(parts, columns, self.radius_degrees, self.keep, schema, at_once)))
     }
@@ -184,29 +140,5 @@ fn both(left: &Schema, right: &Schema) -> Schema {
     Schema::new(fields)
 }
 
-/// Where a table's rows are, as far as its slices say.
-fn rows_of(table: &Arc<dyn TableProvider>, position: &PositionColumns) -> Vec<RowsWithin> {
-    let Some(files) = table.downcast_ref::<FilesTable>() else { return Vec::new() };
-    let Ok(at) = files.schema.index_of(&position.dec) else { return Vec::new() };
-    let number = |value: Option<&ScalarValue>| match value?.cast_to(&DataType::Float64) {
-        Ok(ScalarValue::Float64(number)) => number,
-        _ => None,
-    };
-    let rows = |file: &datafusion::datasource::listing::PartitionedFile| {
-        let known = file.statistics.as_deref()?;
-        let rows = *known.num_rows.get_value()? as f64;
-        let column = known.column_statistics.get(at)?;
-        let dec = number(column.min_value.get_value())?..number(column.max_value.get_value())?;
-        Some(RowsWithin { dec, rows })
-    };
-    files.files.iter().filter_map(rows).collect()
-}
-
 const RADIUS_ARCSEC_MIN: f64 = 1e-6;
 const RADIUS_ARCSEC_MAX: f64 = 60.0 * 3600.0;
-/// A little more than the radius: what lies at its very end must not be cut off.
-const OVERLAP: f64 = 1.000_001;
-/// What a value of a column takes, about.
-const VALUE_BYTES: usize = 16;
-const MEMORY_BYTES_UNKNOWN: usize = 1 << 30;
-const STRIPS_MAX: usize = 4096;

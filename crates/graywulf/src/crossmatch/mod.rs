@@ -7,9 +7,14 @@ mod function;
 mod match_exec;
 mod match_table;
 mod position_columns;
+mod strip_plans;
 mod strips;
 mod zone_index;
+mod zones_join;
+mod zones_planner;
 
 pub(crate) use function::CrossMatchFunction;
 pub(crate) use match_table::{Keep, MatchTable};
 pub(crate) use position_columns::PositionColumns;
+pub(crate) use zones_join::ZonesJoinRule;
+pub(crate) use zones_planner::ZonesPlanner;

@@ -8,5 +8,5 @@ mod session;
 
 pub(crate) use failure::{TableFailure, failure_of};
 pub(crate) use files_table::{FileKind, FilesTable};
-pub(crate) use names::Names;
+pub(crate) use names::{GivenTables, Names};
 pub(crate) use session::{Engine, EngineSettings};

@@ -3,8 +3,9 @@
 //! not read is not there. It never resolves a name outside the cloud.
 
 use std::{
+    collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use async_trait::async_trait;
@@ -39,11 +40,21 @@ pub(crate) struct Names {
     /// Reads the schema of files that no table describes.
     state: Arc<SessionState>,
     missing: Arc<Mutex<Vec<SectorPath>>>,
+    given: Arc<OnceLock<GivenTables>>,
 }
+
+/// Tables by the parts of their names, as a statement has them.
+pub(crate) type GivenTables = HashMap<Vec<String>, Arc<dyn TableProvider>>;
 
 impl Names {
     pub(super) fn new(cloud: Client, store: Arc<dyn ObjectStore>, base: SectorPath, state: SessionState) -> Self {
-        Self { cloud, store, base, state: Arc::new(state), missing: Arc::default() }
+        Self { cloud, store, base, state: Arc::new(state), missing: Arc::default(), given: Arc::default() }
+    }
+
+    /// From now on a statement finds these tables, and no other thing of the cloud. It counts once.
+    pub(crate) fn restrict_to(&self, tables: GivenTables) {
+        // A second set would change what a planned statement means.
+        let _ = self.given.set(tables);
     }
 
     /// The first path that was looked for and is not there: the engine's own sentence would not know it.
@@ -203,6 +214,10 @@ impl SchemaProvider for Tables {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(given) = self.names.given.get() {
+            let parts: Vec<_> = self.folders.iter().cloned().chain([name.to_owned()]).collect();
+            return Ok(given.get(&parts).cloned());
+        }
         let path = self.path(name).map_err(TableFailure::from)?;
         self.names.table_at(&path).await
     }

@@ -8,7 +8,7 @@ use datafusion::{
     dataframe::DataFrame,
     error::DataFusionError,
     execution::{
-        SessionStateBuilder,
+        FunctionRegistry, SessionStateBuilder,
         disk_manager::{DiskManagerBuilder, DiskManagerMode},
         memory_pool::{FairSpillPool, TrackConsumersPool},
         object_store::ObjectStoreUrl,
@@ -24,7 +24,11 @@ use super::{
     failure_of,
     names::{Folders, NO_FOLDER, Names},
 };
-use crate::storage::{CloudStore, ReadCounts, store_url};
+use crate::{
+    crossmatch::{ZonesJoinRule, ZonesPlanner},
+    sky::{self, ConeRule},
+    storage::{CloudStore, ReadCounts, store_url},
+};
 
 /// What a query may take.
 #[derive(Clone, Debug)]
@@ -78,8 +82,17 @@ impl Engine {
             .with_default_catalog_and_schema(NO_FOLDER, NO_FOLDER)
             .with_create_default_catalog_and_schema(false)
             .with_information_schema(false);
-        let state =
-            SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features().build();
+        let mut state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(runtime)
+            .with_default_features()
+            .with_query_planner(Arc::new(ZonesPlanner))
+            .with_optimizer_rule(Arc::new(ConeRule))
+            .with_optimizer_rule(Arc::new(ZonesJoinRule))
+            .build();
+        for function in sky::functions() {
+            state.register_udf(Arc::new(function)).map_err(|error| failure_of(&error))?;
+        }
         let names = Names::new(cloud.clone(), Arc::clone(&store) as _, settings.base.clone(), state.clone());
         let context = SessionContext::new_with_state(state);
         context.register_catalog_list(Arc::new(Folders(names.clone())));
@@ -94,6 +107,15 @@ impl Engine {
         let state = self.context.state();
         let dialect = state.config().options().sql_parser.dialect;
         let parsed = state.sql_to_statement(statement, &dialect).map_err(|error| failure_of(&error))?;
+        self.plan_parsed(parsed).await
+    }
+
+    /// Plans a statement that was parsed elsewhere.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan).
+    pub(crate) async fn plan_parsed(&self, parsed: Statement) -> Result<DataFrame, Failure> {
+        let state = self.context.state();
         if !is_reading(&parsed) {
             return Err(Failure::usage(ONLY_READS));
         }

@@ -23,6 +23,12 @@ pub(crate) enum ResultFormat {
     Parquet,
     /// Apache Arrow: to a file its file format, to standard output its stream
     Arrow,
+    /// FITS, a binary table
+    Fits,
+    /// VOTable of the Virtual Observatory, rows as bytes (BINARY2)
+    Votable,
+    /// VOTable, rows as text (TABLEDATA)
+    VotableTd,
 }
 
 impl ResultFormat {
@@ -37,6 +43,8 @@ impl ResultFormat {
             (Some(FileKind::Parquet), _) => Some(Self::Parquet),
             (None, "json") => Some(Self::Json),
             (None, "arrow" | "feather") => Some(Self::Arrow),
+            (None, "fits" | "fit" | "fts") => Some(Self::Fits),
+            (None, "vot" | "votable" | "xml") => Some(Self::Votable),
             (None, _) => None,
         }
     }

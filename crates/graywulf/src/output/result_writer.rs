@@ -4,6 +4,7 @@
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use datafusion::{
@@ -12,13 +13,35 @@ use datafusion::{
 };
 use tempfile::NamedTempFile;
 use terminal::{Failure, show};
+use vo::votable::{Ending, Serialisation};
 
-use super::ResultFormat;
+use super::{ResultFormat, votable_rows::VotableWriter};
+use crate::slices::fits_of_rows;
 
 /// Where results go: standard output, or a file that is not there yet.
 pub(crate) enum OutputFile {
     Standard,
-    File { file: io::BufWriter<NamedTempFile>, path: PathBuf },
+    File {
+        file: io::BufWriter<NamedTempFile>,
+        path: PathBuf,
+    },
+    /// Memory, out of which somebody takes it.
+    Shared(SharedBytes),
+}
+
+/// Bytes that one writes and another takes. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedBytes(Arc<Mutex<Vec<u8>>>);
+
+impl SharedBytes {
+    /// What was written since the last time.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl OutputFile {
@@ -61,12 +84,16 @@ impl Write for OutputFile {
                 Ok(bytes.len())
             }
             Self::File { file, .. } => file.write(bytes),
+            Self::Shared(shared) => {
+                shared.lock().extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Standard => Ok(()),
+            Self::Standard | Self::Shared(_) => Ok(()),
             Self::File { file, .. } => file.flush(),
         }
     }
@@ -85,6 +112,14 @@ enum Writer {
     Parquet(Box<ArrowWriter<OutputFile>>),
     ArrowFile(Box<ipc::writer::FileWriter<OutputFile>>),
     ArrowStream(Box<ipc::writer::StreamWriter<OutputFile>>),
+    Votable(Box<VotableWriter<OutputFile>>),
+    /// FITS says at its beginning how many rows come: they wait.
+    Fits {
+        to: OutputFile,
+        schema: SchemaRef,
+        rows: Vec<RecordBatch>,
+        bytes: usize,
+    },
 }
 
 impl ResultWriter {
@@ -96,6 +131,7 @@ impl ResultWriter {
         let path = match &to {
             OutputFile::Standard => "standard output".to_owned(),
             OutputFile::File { path, .. } => path.display().to_string(),
+            OutputFile::Shared(_) => "the answer".to_owned(),
         };
         let with_names = csv::WriterBuilder::new().with_header(true);
         let format = match (format, &to) {
@@ -126,7 +162,14 @@ impl ResultWriter {
                 let writer = ipc::writer::FileWriter::try_new(to, schema);
                 Writer::ArrowFile(Box::new(writer.map_err(|error| arrow_failure(&path, &error))?))
             }
-            (ResultFormat::Arrow, OutputFile::Standard) => {
+            (ResultFormat::Votable, _) => {
+                Writer::Votable(Box::new(VotableWriter::new(schema, Serialisation::Binary2, to)))
+            }
+            (ResultFormat::VotableTd, _) => {
+                Writer::Votable(Box::new(VotableWriter::new(schema, Serialisation::TableData, to)))
+            }
+            (ResultFormat::Fits, _) => Writer::Fits { to, schema: schema.clone(), rows: Vec::new(), bytes: 0 },
+            (ResultFormat::Arrow, OutputFile::Standard | OutputFile::Shared(_)) => {
                 let writer = ipc::writer::StreamWriter::try_new(to, schema);
                 Writer::ArrowStream(Box::new(writer.map_err(|error| arrow_failure(&path, &error))?))
             }
@@ -148,6 +191,17 @@ impl ResultWriter {
             }
             Writer::ArrowFile(writer) => writer.write(rows),
             Writer::ArrowStream(writer) => writer.write(rows),
+            Writer::Votable(writer) => writer.write(rows),
+            Writer::Fits { rows: waiting, bytes, .. } => {
+                waiting.push(rows.clone());
+                *bytes += rows.get_array_memory_size();
+                if *bytes > FITS_BYTES_MAX {
+                    let message =
+                        format!("`{}`: a table of FITS of over {FITS_BYTES_MAX} bytes: use Parquet", self.path);
+                    return Err(Failure::usage(message));
+                }
+                Ok(())
+            }
         };
         written.map_err(|error| arrow_failure(&self.path, &error))
     }
@@ -157,6 +211,14 @@ impl ResultWriter {
     /// # Errors
     /// As [`write`](Self::write).
     pub(crate) fn finish(self) -> Result<(), Failure> {
+        self.finish_as(Ending::Complete)
+    }
+
+    /// Ends the result, and says how where the format has a place for that: a VOTable has.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn finish_as(self, ending: Ending<'_>) -> Result<(), Failure> {
         let arrow = |error: ArrowError| arrow_failure(&self.path, &error);
         let to = match self.format {
             Writer::Csv(writer) => writer.into_inner(),
@@ -173,6 +235,15 @@ impl ResultWriter {
             Writer::Parquet(writer) => writer.into_inner().map_err(|error| parquet_failure(&self.path, &error))?,
             Writer::ArrowFile(writer) => writer.into_inner().map_err(arrow)?,
             Writer::ArrowStream(writer) => writer.into_inner().map_err(arrow)?,
+            Writer::Votable(writer) => writer.finish(ending).map_err(arrow)?,
+            Writer::Fits { mut to, schema, rows, .. } => {
+                let table = fits_of_rows(&schema, &rows).map_err(arrow)?;
+                drop(rows);
+                let bytes = fits::table::write(&table);
+                let bytes = bytes.map_err(|error| Failure::failed(format!("cannot write `{}`: {error}", self.path)))?;
+                to.write_all(&bytes).map_err(|error| Failure::local("write", Path::new(&self.path), &error))?;
+                to
+            }
         };
         to.publish()
     }
@@ -194,11 +265,12 @@ fn parquet_failure(path: &str, error: &ParquetError) -> Failure {
     Failure::failed(format!("cannot write `{path}`: {error}"))
 }
 
+/// Rows that wait for a table of FITS take at most so many bytes.
+const FITS_BYTES_MAX: usize = 1 << 30;
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-
-    use std::sync::Arc;
 
     use datafusion::arrow::{
         array::{ArrayRef, Float64Array, StringArray},

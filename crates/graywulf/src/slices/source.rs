@@ -1,4 +1,4 @@
-//! What rows are loaded from: a file of this machine or of the cloud, in Parquet, CSV, TSV, JSON lines or VOTable. Its
+//! What rows are loaded from: a file of this machine or of the cloud, in Parquet, CSV, TSV, JSON lines, FITS or VOTable. Its
 //! columns are read first, and given types by the table that takes them. It never guesses twice: what the table says of
 //! a column decides how its text is read.
 
@@ -10,7 +10,7 @@ use std::{
 use client::SectorPath;
 use datafusion::{
     arrow::{
-        array::{ArrayRef, RecordBatch, StringArray},
+        array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray},
         compute::{CastOptions, cast_with_options},
         datatypes::{DataType, Field, Schema, SchemaRef},
     },
@@ -23,6 +23,7 @@ use datafusion::{
 use terminal::Failure;
 use vo::votable::TextTable;
 
+use super::rows_of_fits;
 use crate::{
     engine::{Engine, FileKind, FilesTable, failure_of},
     storage::{file_at, location_of, store_url},
@@ -42,6 +43,7 @@ pub(crate) enum SourceFile {
 enum Opened {
     Files { store: ObjectStoreUrl, kind: FileKind, schema: SchemaRef, file: ObjectMeta },
     Votable(TextTable),
+    Fits(RecordBatch),
 }
 
 impl SourceFile {
@@ -58,12 +60,14 @@ impl SourceFile {
     /// # Errors
     /// A file that cannot be read, or a type that tables do not keep.
     pub(crate) async fn columns(&self, engine: &Engine) -> Result<Vec<ColumnDescription>, Failure> {
+        let described = |schema: &SchemaRef| {
+            let columns = schema.fields().iter().map(|field| ColumnDescription::of(field));
+            columns.collect::<Result<_, _>>().map_err(|wrong| self.wrong(&wrong.to_string()))
+        };
         match self.open(engine).await? {
-            Opened::Files { schema, .. } => {
-                let columns = schema.fields().iter().map(|field| ColumnDescription::of(field));
-                columns.collect::<Result<_, _>>().map_err(|wrong| self.wrong(&wrong.to_string()))
-            }
+            Opened::Files { schema, .. } => described(&schema),
             Opened::Votable(table) => Ok(table.fields.iter().map(column_of).collect()),
+            Opened::Fits(rows) => described(&rows.schema()),
         }
     }
 
@@ -74,8 +78,10 @@ impl SourceFile {
     /// A file that cannot be read, or a column that the table does not have.
     pub(crate) async fn rows(&self, engine: &Engine, table: &SchemaRef) -> Result<DataFrame, Failure> {
         let opened = self.open(engine).await?;
+        let names_of = |schema: &SchemaRef| schema.fields().iter().map(|field| field.name().clone()).collect();
         let names: Vec<String> = match &opened {
-            Opened::Files { schema, .. } => schema.fields().iter().map(|field| field.name().clone()).collect(),
+            Opened::Files { schema, .. } => names_of(schema),
+            Opened::Fits(rows) => names_of(&rows.schema()),
             Opened::Votable(table) => table.fields.iter().map(|field| field.name.clone()).collect(),
         };
         let unknown: Vec<_> = names.iter().filter(|name| target(table, name).is_none()).map(String::as_str).collect();
@@ -95,8 +101,12 @@ impl SourceFile {
                 context.read_table(Arc::new(FilesTable { store, kind, schema, files })).map_err(wrong)?
             }
             Opened::Votable(rows) => {
-                let batch = self.batch(&rows, table)?;
+                let batch = votable_batch(&rows, table).map_err(|why| self.wrong(&why))?;
                 let rows = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(wrong)?;
+                context.read_table(Arc::new(rows)).map_err(wrong)?
+            }
+            Opened::Fits(rows) => {
+                let rows = MemTable::try_new(rows.schema(), vec![vec![rows]]).map_err(wrong)?;
                 context.read_table(Arc::new(rows)).map_err(wrong)?
             }
         };
@@ -126,11 +136,16 @@ impl SourceFile {
                 Ok(Opened::Votable(table))
             };
         }
+        if FITS_ENDS.iter().any(|end| lower.ends_with(end)) {
+            let bytes = self.whole(engine).await?;
+            let table = fits::table::read(&bytes).map_err(|error| self.wrong(&error.to_string()))?;
+            return rows_of_fits(table).map(Opened::Fits).map_err(|why| self.wrong(&why));
+        }
         let kind = FileKind::of_name(&name).ok_or_else(|| {
             let hint = if lower.ends_with(".gz") || lower.ends_with(".bz2") || lower.ends_with(".zip") {
                 "unpack it first"
             } else {
-                "its name should end with .parquet, .csv, .tsv, .jsonl, .vot or .xml"
+                "its name should end with .parquet, .csv, .tsv, .jsonl, .fits, .vot or .xml"
             };
             Failure::usage(format!("{}: {hint}", self.shown()))
         })?;
@@ -172,18 +187,19 @@ impl SourceFile {
     /// All bytes of a file that is read as a whole.
     async fn whole(&self, engine: &Engine) -> Result<Vec<u8>, Failure> {
         let too_long = |bytes: u64| {
-            let message = format!("{}: a VOTable of {bytes} bytes is too long; write it as Parquet", self.shown());
+            let message =
+                format!("{}: {bytes} bytes are too many to read as a whole; write it as Parquet", self.shown());
             Failure::usage(message)
         };
         match self {
             Self::Local(path) => {
                 let bytes = std::fs::metadata(path).map(|known| known.len());
                 match bytes {
-                    Ok(bytes) if bytes > VOTABLE_BYTES_MAX => Err(too_long(bytes)),
+                    Ok(bytes) if bytes > DOCUMENT_BYTES_MAX => Err(too_long(bytes)),
                     _ => read_local(path),
                 }
             }
-            Self::Cloud(_, bytes) if *bytes > VOTABLE_BYTES_MAX => Err(too_long(*bytes)),
+            Self::Cloud(_, bytes) if *bytes > DOCUMENT_BYTES_MAX => Err(too_long(*bytes)),
             Self::Cloud(path, _) => {
                 let file = engine.store().get_opts(&location_of(path), Default::default()).await;
                 let bytes = match file {
@@ -196,25 +212,42 @@ impl SourceFile {
         }
     }
 
-    /// The texts of a VOTable as values of the table's types.
-    fn batch(&self, rows: &TextTable, table: &SchemaRef) -> Result<RecordBatch, Failure> {
-        let (mut fields, mut columns): (Vec<Field>, Vec<ArrayRef>) = (Vec::new(), Vec::new());
-        for (at, field) in rows.fields.iter().enumerate() {
-            let Some(target) = target(table, &field.name) else { continue };
-            let texts = rows.rows.iter().map(|row| row.get(at).map(String::as_str).filter(|text| !text.is_empty()));
-            let texts: ArrayRef = Arc::new(texts.collect::<StringArray>());
-            let strict = CastOptions { safe: false, ..CastOptions::default() };
-            let values = cast_with_options(&texts, target.data_type(), &strict)
-                .map_err(|error| self.wrong(&format!("column `{}`: {error}", field.name)))?;
-            fields.push(Field::new(&field.name, target.data_type().clone(), true));
-            columns.push(values);
-        }
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|error| self.wrong(&error.to_string()))
-    }
-
     fn wrong(&self, why: &str) -> Failure {
         Failure::failed(format!("{}: {why}", self.shown()))
     }
+}
+
+/// The rows of a VOTable, with the types that it says.
+///
+/// # Errors
+/// A value that is none of its column's type.
+pub(crate) fn votable_rows(rows: &TextTable) -> Result<RecordBatch, String> {
+    let fields = rows.fields.iter().map(|field| {
+        let column = column_of(field).field();
+        let mut said = column.metadata().clone();
+        said.extend([("xtype".to_owned(), field.xtype.clone()), ("datatype".to_owned(), field.datatype.clone())]);
+        column.with_metadata(said)
+    });
+    let fields: Vec<_> = fields.collect();
+    votable_batch(rows, &Arc::new(Schema::new(fields)))
+}
+
+/// The texts of a VOTable as values of a table's types.
+fn votable_batch(rows: &TextTable, table: &SchemaRef) -> Result<RecordBatch, String> {
+    let (mut fields, mut columns): (Vec<Field>, Vec<ArrayRef>) = (Vec::new(), Vec::new());
+    for (at, field) in rows.fields.iter().enumerate() {
+        let Some(target) = target(table, &field.name) else { continue };
+        let texts = rows.rows.iter().map(|row| row.get(at).map(String::as_str).filter(|text| !text.is_empty()));
+        let texts: ArrayRef = Arc::new(texts.collect::<StringArray>());
+        let strict = CastOptions { safe: false, ..CastOptions::default() };
+        let values = cast_with_options(&texts, target.data_type(), &strict)
+            .map_err(|error| format!("column `{}`: {error}", field.name))?;
+        fields.push(target.clone().with_name(&field.name).with_nullable(true));
+        columns.push(values);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.rows.len()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
+        .map_err(|error| error.to_string())
 }
 
 fn read_local(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -264,5 +297,6 @@ fn column_of(field: &vo::votable::TextField) -> ColumnDescription {
 }
 
 const VOTABLE_ENDS: [&str; 4] = [".vot", ".votable", ".xml", ".vot.xml"];
-/// A VOTable is read as a whole, and takes some times its length.
-const VOTABLE_BYTES_MAX: u64 = 1 << 30;
+const FITS_ENDS: [&str; 3] = [".fits", ".fit", ".fts"];
+/// What is read as a whole takes some times its length.
+const DOCUMENT_BYTES_MAX: u64 = 1 << 30;

@@ -123,16 +123,7 @@ impl TableDescription {
 
     /// The columns as the engine knows them; unit and UCD are their metadata.
     pub(crate) fn schema(&self) -> SchemaRef {
-        let field = |column: &ColumnDescription| {
-            let ColumnDescription { name, column_type, unit, ucd, description } = column;
-            // `check` has parsed every type.
-            let data_type = parse_type(column_type).unwrap_or(datafusion::arrow::datatypes::DataType::Null);
-            let said = [("unit", unit), ("ucd", ucd), ("description", description)];
-            let said = said.into_iter().filter(|(_, value)| !value.is_empty());
-            let metadata = said.map(|(key, value)| (key.to_owned(), value.clone())).collect();
-            Field::new(name, data_type, true).with_metadata(metadata)
-        };
-        Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
+        Arc::new(Schema::new(self.columns.iter().map(ColumnDescription::field).collect::<Vec<_>>()))
     }
 
     fn check(&self) -> Result<(), BadDescription> {
@@ -171,6 +162,17 @@ impl TableDescription {
 }
 
 impl ColumnDescription {
+    /// The column as the engine knows it; what is said of it is its metadata.
+    pub(crate) fn field(&self) -> Field {
+        let Self { name, column_type, unit, ucd, description } = self;
+        // `check` has parsed every type.
+        let data_type = parse_type(column_type).unwrap_or(datafusion::arrow::datatypes::DataType::Null);
+        let said = [("unit", unit), ("ucd", ucd), ("description", description)];
+        let said = said.into_iter().filter(|(_, value)| !value.is_empty());
+        let metadata = said.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+        Field::new(name, data_type, true).with_metadata(metadata)
+    }
+
     /// A column as the engine knows it.
     pub(crate) fn of(field: &Field) -> Result<Self, BadDescription> {
         let said = |key: &str| field.metadata().get(key).cloned().unwrap_or_default();

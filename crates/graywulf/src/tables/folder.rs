@@ -1,7 +1,8 @@
 //! The folder of a table: its description is read from it, and replaced as a whole, under the condition that nobody
 //! else replaced it meanwhile. It never removes a slice that the description names.
 
-use client::{Client, Condition, Entry, EntryKind, PutOptions, Reason, SectorPath};
+use client::{Client, ClientError, Condition, Entry, EntryKind, PutOptions, Reason, SectorPath};
+use futures_util::{StreamExt, stream};
 use protocol::Version;
 use terminal::Failure;
 
@@ -54,6 +55,30 @@ impl TableFolder {
     /// As [`find`](Self::find); `NotFound` if there is none.
     pub(crate) async fn open(cloud: &Client, path: &SectorPath) -> Result<Self, Failure> {
         Self::find(cloud, path).await?.ok_or_else(|| not_a_table(path))
+    }
+
+    /// All tables below a folder, and why some of them cannot be read.
+    ///
+    /// # Errors
+    /// A folder that cannot be listed.
+    pub(crate) async fn all_below(
+        cloud: &Client,
+        folder: &SectorPath,
+    ) -> Result<(Vec<Self>, Vec<Failure>), ClientError> {
+        let entries = cloud.list_recursive(folder).await?.into_iter();
+        let is_description =
+            |entry: &Entry| matches!(entry.kind, EntryKind::File(_)) && entry.path.name() == Some(DESCRIPTION_NAME);
+        let folders: Vec<_> = entries.filter(is_description).filter_map(|entry| entry.path.parent()).collect();
+        let reading = folders.into_iter().map(|path| async move { Self::find(cloud, &path).await });
+        let read: Vec<_> = stream::iter(reading).buffered(READ_AT_ONCE).collect().await;
+        let (mut found, mut failures) = (Vec::new(), Vec::new());
+        for table in read {
+            match table {
+                Ok(table) => found.extend(table),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        Ok((found, failures))
     }
 
     /// Makes a new table, with the folder and those above it.
@@ -122,3 +147,5 @@ fn version_of(entry: &Entry) -> Result<Version, Failure> {
 
 /// No description is longer: a hundred thousand slices of fifty columns.
 const DESCRIPTION_BYTES_MAX: u64 = 1 << 30;
+/// Descriptions that are read at once.
+const READ_AT_ONCE: usize = 16;

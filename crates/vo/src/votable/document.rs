@@ -1,7 +1,11 @@
-//! A document with one table of results, as DALI wants it (1.1, 4.4). It never orders or counts rows.
+//! A document with one table of results, as DALI wants it (1.1, 4.4), whose columns are known when it is built. It never
+//! orders or counts rows.
 
-use super::ServiceDescriptor;
-use crate::xml::Xml;
+use super::{
+    ServiceDescriptor,
+    column::{Column, ColumnKind, Value},
+    rows_writer::{self, Ending, RowsWriter, Serialisation},
+};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,12 +21,12 @@ pub enum Datatype {
 }
 
 impl Datatype {
-    pub(super) fn attributes(self) -> &'static [(&'static str, &'static str)] {
+    pub(super) const fn kind(self) -> ColumnKind {
         match self {
-            Self::Text => &[("datatype", "unicodeChar"), ("arraysize", "*")],
-            Self::Double => &[("datatype", "double")],
-            Self::Long => &[("datatype", "long")],
-            Self::Int => &[("datatype", "int")],
+            Self::Text => ColumnKind::Text,
+            Self::Double => ColumnKind::Double,
+            Self::Long => ColumnKind::Long,
+            Self::Int => ColumnKind::Int,
         }
     }
 }
@@ -49,6 +53,16 @@ impl Field {
     pub const fn new(name: &'static str, datatype: Datatype, ucd: &'static str) -> Self {
         Self { name, datatype, ucd, utype: "", unit: "", xtype: "" }
     }
+
+    fn column(&self) -> Column {
+        Column {
+            unit: self.unit.to_owned(),
+            ucd: self.ucd.to_owned(),
+            utype: self.utype.to_owned(),
+            xtype: self.xtype.to_owned(),
+            ..Column::new(self.name, self.datatype.kind())
+        }
+    }
 }
 
 /// A value.
@@ -65,13 +79,14 @@ pub enum Cell {
 }
 
 impl Cell {
-    fn text(&self) -> String {
+    fn value(&self, datatype: Datatype) -> Value<'_> {
         match self {
-            Self::Null => String::new(),
-            Self::Text(text) => text.clone(),
-            // Short for large and small ones, too.
-            Self::Real(number) => format!("{number:?}"),
-            Self::Integer(number) => number.to_string(),
+            Self::Null => Value::Null,
+            Self::Text(text) => Value::Text(text),
+            Self::Real(number) => Value::Real(*number),
+            // A whole number is a real one, too.
+            Self::Integer(number) if datatype == Datatype::Double => Value::Real(*number as f64),
+            Self::Integer(number) => Value::Integer(*number),
         }
     }
 }
@@ -139,54 +154,77 @@ pub struct Table {
 impl Table {
     /// The document.
     pub fn document(&self) -> Vec<u8> {
-        let mut xml = begin();
-        xml.open("RESOURCE", &[("type", "results")]);
-        xml.empty("INFO", &[("name", "QUERY_STATUS"), ("value", "OK")]);
-        if !self.standard_id.is_empty() {
-            xml.empty("INFO", &[("name", "standardID"), ("value", self.standard_id)]);
-        }
-        xml.open("TABLE", &[]);
-        for field in self.fields {
-            let id = field.name;
-            let mut attributes = vec![("name", id), ("ID", id)];
-            attributes.extend(field.datatype.attributes());
-            let further = [("ucd", field.ucd), ("utype", field.utype), ("unit", field.unit), ("xtype", field.xtype)];
-            attributes.extend(further.into_iter().filter(|(_, value)| !value.is_empty()));
-            xml.empty("FIELD", &attributes);
-        }
-        xml.open("DATA", &[]);
-        xml.open("TABLEDATA", &[]);
+        let columns: Vec<_> = self.fields.iter().map(Field::column).collect();
+        let standard = [("standardID", self.standard_id)];
+        let infos = if self.standard_id.is_empty() { &[] } else { &standard[..] };
+        // Descriptors of services refer to columns by ID.
+        let mut writer = RowsWriter::begin(&columns, Serialisation::TableData, infos, true);
         for row in &self.rows {
-            xml.open("TR", &[]);
-            row.iter().for_each(|cell| xml.text("TD", &[], &cell.text()));
-            xml.close("TR");
+            let cell = |at, datatype| row.get(at).map_or(Value::Null, |cell: &Cell| cell.value(datatype));
+            writer.row(self.fields.iter().enumerate().map(|(at, field)| cell(at, field.datatype)));
         }
-        xml.close("TABLEDATA");
-        xml.close("DATA");
-        xml.close("TABLE");
-        // What was left out is only known at the end.
-        if self.outcome == QueryStatus::Overflow {
-            xml.empty("INFO", &[("name", "QUERY_STATUS"), ("value", "OVERFLOW")]);
-        }
-        xml.close("RESOURCE");
-        self.services.iter().for_each(|service| service.write(&mut xml));
-        xml.close("VOTABLE");
-        xml.finish()
+        let ending = match self.outcome {
+            QueryStatus::Complete => Ending::Complete,
+            QueryStatus::Overflow => Ending::Overflow,
+        };
+        writer.close(ending, |xml| self.services.iter().for_each(|service| service.write(xml)))
     }
 
     /// The document that says why there is no table.
     pub fn error_document(message: &str) -> Vec<u8> {
-        let mut xml = begin();
+        let mut xml = rows_writer::document();
         xml.open("RESOURCE", &[("type", "results")]);
-        xml.text("INFO", &[("name", "QUERY_STATUS"), ("value", "ERROR")], message);
+        rows_writer::write_error(&mut xml, message);
         xml.close("RESOURCE");
         xml.close("VOTABLE");
         xml.finish()
     }
 }
 
-fn begin() -> Xml {
-    let mut xml = Xml::new();
-    xml.open("VOTABLE", &[("version", "1.4"), ("xmlns", "http://www.ivoa.net/xml/VOTable/v1.3")]);
-    xml
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::votable::{InputParameter, TextTable};
+
+    #[test]
+    fn a_table_has_ids_its_ending_and_its_services() {
+        const FIELDS: &[Field] = &[
+            Field::new("id", Datatype::Text, "meta.id"),
+            Field { unit: "m", ..Field::new("x", Datatype::Double, "") },
+        ];
+        let parameter = InputParameter { of_column: "id", ..InputParameter::new("ID", Datatype::Text, "meta.id") };
+        let service = ServiceDescriptor {
+            id: "cut",
+            standard_id: "ivo://a",
+            access_url: "https://a/".into(),
+            parameters: vec![parameter],
+        };
+        let table = Table {
+            fields: FIELDS,
+            // A whole number in a column of real ones, and a row that ends early.
+            rows: vec![vec!["a".into(), 7.into()], vec!["b".into()]],
+            outcome: QueryStatus::Overflow,
+            standard_id: "ivo://b",
+            services: vec![service],
+        };
+        let document = table.document();
+        assert_eq!(TextTable::read(&document).unwrap().rows, [["a", "7.0"], ["b", ""]]);
+        let text = String::from_utf8(document).unwrap();
+        let mut rest = text.as_str();
+        for part in [
+            "<INFO name=\"QUERY_STATUS\" value=\"OK\"/>",
+            "<INFO name=\"standardID\" value=\"ivo://b\"/>",
+            "<FIELD name=\"id\" ID=\"id\" datatype=\"unicodeChar\" arraysize=\"*\" ucd=\"meta.id\"/>",
+            "<FIELD name=\"x\" ID=\"x\" datatype=\"double\" unit=\"m\"/>",
+            "<INFO name=\"QUERY_STATUS\" value=\"OVERFLOW\"/>",
+            "</RESOURCE>",
+            "<RESOURCE type=\"meta\" utype=\"adhoc:service\" ID=\"cut\" name=\"cut\">",
+            "<PARAM name=\"ID\" datatype=\"unicodeChar\" arraysize=\"*\" ucd=\"meta.id\" ref=\"id\" value=\"\"/>",
+            "</VOTABLE>",
+        ] {
+            rest = rest.split_once(part).unwrap_or_else(|| panic!("{part} is not in {rest}")).1;
+        }
+        assert_eq!(rest, "");
+    }
 }

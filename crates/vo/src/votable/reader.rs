@@ -23,6 +23,8 @@ pub struct TextField {
     pub unit: String,
     /// What it means; may be empty.
     pub ucd: String,
+    /// The type beyond the datatype; may be empty.
+    pub xtype: String,
     /// What it is, in a sentence; may be empty.
     pub description: String,
 }
@@ -129,6 +131,7 @@ impl Reading {
                     arraysize,
                     unit: attribute(element, "unit")?.unwrap_or_default(),
                     ucd: attribute(element, "ucd")?.unwrap_or_default(),
+                    xtype: attribute(element, "xtype")?.unwrap_or_default(),
                     description: String::new(),
                 });
                 self.nulls.push(None);

@@ -78,11 +78,12 @@ impl ServiceDescriptor {
 
 impl InputParameter {
     fn write(&self, xml: &mut Xml) {
-        let mut attributes = vec![("name", self.name)];
+        let kind = self.datatype.kind();
+        let mut attributes = vec![("name", self.name), ("datatype", kind.datatype())];
         let is_array = !self.arraysize.is_empty();
-        attributes.extend(self.datatype.attributes().iter().filter(|(name, _)| !is_array || *name != "arraysize"));
+        let arraysize = if is_array { self.arraysize } else { kind.arraysize().unwrap_or_default() };
         let further = [
-            ("arraysize", self.arraysize),
+            ("arraysize", arraysize),
             ("ucd", self.ucd),
             ("unit", self.unit),
             ("xtype", self.xtype),

@@ -12,16 +12,13 @@ use axum::{
     response::Response,
 };
 use client::EntryKind;
+use dali::{DaliRequest, typed};
 use fits::sky::{SkyPosition, SkyRegion};
 use serde::Serialize;
 use tokio::{sync::Mutex, task::spawn_blocking};
 use vo::Fault;
 
-use super::{
-    Portal,
-    answers::{self, Asked, typed},
-    index_cache,
-};
+use super::{Portal, index_cache};
 use crate::nearest_images::lies_in;
 
 /// What was counted, by the digests of slices. One request counts at a time: the others find it done.
@@ -59,12 +56,12 @@ struct CoverageView {
 pub(super) async fn coverage(State(portal): State<Arc<Portal>>, request: Request) -> Response {
     match answer(&portal, request).await {
         Ok(view) => typed("application/json", serde_json::to_vec(&view).unwrap_or_default()),
-        Err(fault) => answers::fault(&fault),
+        Err(fault) => dali::fault(&fault),
     }
 }
 
 async fn answer(portal: &Portal, request: Request) -> Result<CoverageView, Fault> {
-    let asked = Asked::read(portal, request).await?;
+    let asked = DaliRequest::read(&portal.at, request).await?;
     let cloud = &asked.caller.client;
     let index = index_cache::required(portal.index.as_deref())?;
     let folder = index.open(cloud).await?;

@@ -11,6 +11,7 @@ use astroportal::{
     tuples::StorageLevel,
 };
 use client::{Client, EntryKind, FileReader, SectorPath};
+use dali::of_client;
 use fits::{
     Cutout, ImageError, ImageFile, PixelBox, Provenance, polarisation_planes,
     preview::{self, PictureFormat},
@@ -25,7 +26,7 @@ use tokio::{
 use vo::{Fault, Interval};
 
 use super::{
-    answers::{of_client, of_image},
+    answers::of_image,
     cut_order::{CutFormat, CutOrder},
     hot_images::{HotImages, HotStatus},
     image_source::ImageSource,

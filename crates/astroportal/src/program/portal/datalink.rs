@@ -7,6 +7,7 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use dali::{DaliRequest, typed};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use vo::{
     Fault,
@@ -15,7 +16,6 @@ use vo::{
 
 use super::{
     Portal,
-    answers::{self, Asked, typed},
     cut_order::{self, CutFormat},
 };
 
@@ -23,12 +23,12 @@ use super::{
 pub(super) async fn links(State(portal): State<Arc<Portal>>, request: Request) -> Response {
     match answer(&portal, request).await {
         Ok(table) => typed(MEDIA_TYPE, table.document()),
-        Err(fault) => answers::fault(&fault),
+        Err(fault) => dali::fault(&fault),
     }
 }
 
 async fn answer(portal: &Portal, request: Request) -> Result<Table, Fault> {
-    let asked = Asked::read(portal, request).await?;
+    let asked = DaliRequest::read(&portal.at, request).await?;
     let ids: Vec<_> = asked.parameters.all("ID").take(IDS_MAX).collect();
     let (mut rows, mut coverage) = (Vec::new(), None);
     for id in &ids {
@@ -70,7 +70,7 @@ struct Coverage {
     time: Option<String>,
 }
 
-async fn linked(portal: &Portal, asked: &Asked, id: &str) -> Result<(Vec<Vec<Cell>>, Option<Coverage>), Fault> {
+async fn linked(portal: &Portal, asked: &DaliRequest, id: &str) -> Result<(Vec<Vec<Cell>>, Option<Coverage>), Fault> {
     let (path, extension) = cut_order::file(id)?;
     let described = portal.cutter.describe(&asked.caller.client, &path).await?;
     let is_meant = |hdu: i32| extension.as_ref().is_none_or(|meant| meant.to_string() == hdu.to_string());

@@ -8,6 +8,7 @@ use axum::{
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
+use dali::{DaliRequest, typed};
 use fits::sky::SkyRegion;
 use http::{StatusCode, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -16,11 +17,7 @@ use vo::{
     votable::{QueryStatus, Table},
 };
 
-use super::{
-    Portal,
-    answers::{self, Asked, typed},
-    index_cache, obscore_table,
-};
+use super::{Portal, index_cache, obscore_table};
 use crate::nearest_images::lies_in;
 
 /// `/sia2/query`.
@@ -32,12 +29,12 @@ pub(super) async fn query(State(portal): State<Arc<Portal>>, request: Request) -
             let document = Table::error_document(&fault.to_string());
             (fault.status(), [(header::CONTENT_TYPE, VOTABLE)], document).into_response()
         }
-        Err(fault) => answers::fault(&fault),
+        Err(fault) => dali::fault(&fault),
     }
 }
 
 async fn answer(portal: &Portal, request: Request) -> Result<Table, Fault> {
-    let asked = Asked::read(portal, request).await?;
+    let asked = DaliRequest::read(&portal.at, request).await?;
     let wanted = Wanted::read(&asked.parameters)?;
     let (rows, outcome) = find(portal, &asked.caller.client, &wanted).await?;
     let cells = |row: &ImageRow| {

@@ -9,12 +9,12 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use dali::{DaliRequest, typed};
 use serde::Serialize;
 use vo::Fault;
 
 use super::{
     Portal,
-    answers::{self, Asked, typed},
     cut_order::{CutFormat, CutOrder},
     index_cache, soda, tuple_job,
 };
@@ -49,12 +49,12 @@ struct ListRow {
 pub(super) async fn list(State(portal): State<Arc<Portal>>, request: Request) -> Response {
     match read(&portal, request).await {
         Ok(view) => typed("application/json", serde_json::to_vec(&view).unwrap_or_default()),
-        Err(fault) => answers::fault(&fault),
+        Err(fault) => dali::fault(&fault),
     }
 }
 
 async fn read(portal: &Portal, request: Request) -> Result<ListView, Fault> {
-    let asked = Asked::read(portal, request).await?;
+    let asked = DaliRequest::read(&portal.at, request).await?;
     let list = asked.parameters.one(soda::TUPLES)?.ok_or_else(|| Fault::Usage("the list is missing".into()))?;
     let mut list = tuple_job::read(list)?;
     let (rows, refused) = (list.tuples.len() + list.placed.len(), list.refused.len());
@@ -76,7 +76,7 @@ async fn read(portal: &Portal, request: Request) -> Result<ListView, Fault> {
 /// `/portal/part`: `PATH`, and `PART` as manifests write it.
 pub(super) async fn part(State(portal): State<Arc<Portal>>, request: Request) -> Response {
     let cut = async {
-        let asked = Asked::read(&portal, request).await?;
+        let asked = DaliRequest::read(&portal.at, request).await?;
         let missing = || Fault::Usage("give PATH and PART".into());
         let path = asked.parameters.one("PATH")?.ok_or_else(missing)?.to_owned();
         let selection = asked.parameters.read_one("PART")?.ok_or_else(missing)?;
@@ -87,7 +87,7 @@ pub(super) async fn part(State(portal): State<Arc<Portal>>, request: Request) ->
     match cut.await {
         Ok((format, Some(cut))) => soda::file(format.media_type(), cut),
         Ok((_, None)) => StatusCode::NO_CONTENT.into_response(),
-        Err(fault) => answers::fault(&fault),
+        Err(fault) => dali::fault(&fault),
     }
 }
 

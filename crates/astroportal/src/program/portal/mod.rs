@@ -11,7 +11,6 @@ mod discovery;
 mod hot_images;
 mod image_source;
 mod index_cache;
-mod job_folder;
 mod list_preview;
 mod obscore_table;
 mod open_images;
@@ -28,25 +27,19 @@ use axum::{
     routing::{any, get, post},
 };
 use client::{Client, SectorPath};
-use daemon::{
-    settings::{Checked, GatewaySettings},
-    shutdown::TaskGroup,
-};
-use gateway::{Door, GatewayServer};
-use terminal::{Failure, Global, interrupted, say};
+use dali::{JobFolder, Listen, ServiceAddress};
+use terminal::{Failure, Global};
 use vo::{
     Timestamp,
     uws::{Jobs, JobsLimits},
 };
 
-use self::{cutter::Cutter, hot_images::HotImages, index_cache::IndexCache, job_folder::JobFolder, soda::Cutting};
+use self::{cutter::Cutter, hot_images::HotImages, index_cache::IndexCache, soda::Cutting};
 use crate::arguments::Portal as Arguments;
 
 /// What all requests share.
 pub(crate) struct Portal {
-    door: Door,
-    /// Where it listens, for clients that do not say how they have reached it.
-    address: String,
+    at: ServiceAddress,
     started: Timestamp,
     index: Option<Arc<IndexCache>>,
     coverage: coverage::Coverage,
@@ -56,44 +49,33 @@ pub(crate) struct Portal {
 
 /// `sector portal`.
 pub(crate) async fn run(cloud: &Client, arguments: &Arguments, global: &Global) -> Result<(), Failure> {
-    let profile = cloud.profile().clone();
-    let settings = settings(arguments, &profile)?;
-    let public = arguments.public.then(|| profile.clone());
-    let server = GatewayServer::bind_as(&settings, profile.authority.clone(), public).await;
-    let server = server.map_err(|error| error.refusal())?;
+    let server = dali::bind(cloud, &listen(arguments)).await?;
     let cutter = Arc::new(Cutter::new(hot_images(arguments)?));
     let folder = JobFolder::open(cloud.clone(), SectorPath::parse(&arguments.folder)?).await?;
     let kept = folder.load().await?;
     let index =
         arguments.index.as_deref().map(SectorPath::parse).transpose()?.map(|folder| Arc::new(IndexCache::new(folder)));
     let jobs = Jobs::new(Cutting::new(Arc::clone(&cutter), folder, index.clone()), LIMITS, kept);
-    let url = server.url();
-    let address = url.split_once("://").map_or(url.as_str(), |(_, address)| address).to_owned();
     let portal = Arc::new(Portal {
-        door: server.door(),
-        address,
+        at: ServiceAddress::of(&server),
         started: Timestamp::now(),
         index,
         coverage: coverage::Coverage::default(),
         cutter,
         jobs: jobs.clone(),
     });
-    let tasks = TaskGroup::new();
-    let stopping = tasks.token();
-    tasks.spawn("portal", async move { server.run(rooms(portal), stopping).await });
-    let stopping = tasks.token();
-    tasks.spawn("jobs whose time has come", async move {
-        while stopping.run_until_cancelled(tokio::time::sleep(SWEEP_PERIOD)).await.is_some() {
-            jobs.sweep(Timestamp::now()).await;
-        }
-    });
-    announce(&url, global)?;
-    let interruption = interrupted().await;
-    if !global.quiet {
-        say!("sector: stopping");
+    announce(&server.url(), global)?;
+    dali::serve(server, rooms(portal), jobs, global).await
+}
+
+fn listen(arguments: &Arguments) -> Listen {
+    Listen {
+        listen: arguments.listen,
+        public: arguments.public,
+        certificate: arguments.certificate.clone(),
+        key: arguments.key.clone(),
+        insecure_http: arguments.insecure_http,
     }
-    let stopped = tasks.finish(STOP_PATIENCE).await;
-    stopped.map_err(|error| interruption.failure(error.to_string()))
 }
 
 /// Where images are kept that are asked for often, if anywhere.
@@ -110,21 +92,6 @@ fn announce(url: &str, global: &Global) -> Result<(), Failure> {
     }
     terminal::show::line(format!("portal at {url}/portal/, for programs {url}/soda, /sia2, /datalink, /cutout"));
     Ok(())
-}
-
-fn settings(arguments: &Arguments, profile: &client::Profile) -> Result<Checked<GatewaySettings>, Failure> {
-    let mut table = toml::Table::new();
-    table.insert("master".into(), profile.address.to_string().into());
-    table.insert("listen".into(), arguments.listen.to_string().into());
-    table.insert("insecure_http".into(), arguments.insecure_http.into());
-    for (name, file) in [("certificate", &arguments.certificate), ("key", &arguments.key)] {
-        if let Some(file) = file {
-            table.insert(name.into(), file.display().to_string().into());
-        }
-    }
-    let settings: GatewaySettings = table.try_into().map_err(|error| Failure::usage(format!("{error}")))?;
-    let here = std::env::current_dir().map_err(|error| Failure::failed(error.to_string()))?;
-    Checked::of(settings, &here).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// All that it answers.
@@ -156,7 +123,3 @@ const LIMITS: JobsLimits = JobsLimits {
     life: (Duration::from_secs(7 * 86_400), Duration::from_secs(30 * 86_400)),
     execution: (Duration::from_secs(3_600), Duration::from_secs(86_400)),
 };
-/// How often it looks for jobs whose time has come.
-const SWEEP_PERIOD: Duration = Duration::from_secs(60);
-/// How long requests may take to end when it stops.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);

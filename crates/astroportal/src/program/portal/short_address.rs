@@ -8,12 +8,12 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use dali::DaliRequest;
 use fits::sky::SkyPosition;
 use vo::{DaliParameters, Fault};
 
 use super::{
     Portal,
-    answers::{self, Asked},
     cut_order::{CutFormat, CutOrder},
     index_cache, soda,
 };
@@ -26,12 +26,12 @@ use crate::{
 pub(super) async fn cutout(State(portal): State<Arc<Portal>>, request: Request) -> Response {
     match answer(&portal, request).await {
         Ok(response) => response,
-        Err(fault) => answers::fault(&fault),
+        Err(fault) => dali::fault(&fault),
     }
 }
 
 async fn answer(portal: &Portal, request: Request) -> Result<Response, Fault> {
-    let asked = Asked::read(portal, request).await?;
+    let asked = DaliRequest::read(&portal.at, request).await?;
     let position = position(&asked.parameters)?;
     let size = asked.parameters.one("size")?.map_or(Ok(SIZE_ARCMIN), arc_minutes)?;
     let layer = asked.parameters.one("layer")?;

@@ -4,31 +4,29 @@
 use std::sync::Arc;
 
 use axum::{
-    body::Body,
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
 use client::Client;
+use dali::{DaliRequest, JobFolder, typed};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use vo::{
     DaliParameters, Fault,
-    uws::{JobResult, Reply, ResultSink, Service, UwsJob},
+    uws::{JobResult, ResultSink, Service, UwsJob},
 };
 
 use super::{
     Portal,
-    answers::{self, Asked, typed},
     cut_order::CutOrder,
     cutter::{Cut, Cutter},
     index_cache::{self, IndexCache},
-    job_folder::JobFolder,
     tuple_job,
 };
 
 /// `/soda/sync`.
 pub(super) async fn sync(State(portal): State<Arc<Portal>>, request: Request) -> Response {
     let cut = async {
-        let asked = Asked::read(&portal, request).await?;
+        let asked = DaliRequest::read(&portal.at, request).await?;
         let order = CutOrder::one(&asked.parameters)?;
         let format = order.format;
         Ok((format, portal.cutter.cut(&asked.caller.client, order).await?))
@@ -36,7 +34,7 @@ pub(super) async fn sync(State(portal): State<Arc<Portal>>, request: Request) ->
     match cut.await {
         Ok((format, Some(cut))) => file(format.media_type(), cut),
         Ok((_, None)) => StatusCode::NO_CONTENT.into_response(),
-        Err(fault) => answers::fault(&fault),
+        Err(fault) => dali::fault(&fault),
     }
 }
 
@@ -54,28 +52,12 @@ pub(super) fn file(media_type: &'static str, Cut { bytes, name, level }: Cut) ->
 pub(super) async fn jobs(State(portal): State<Arc<Portal>>, request: Request) -> Response {
     let path = request.uri().path().trim_start_matches(JOBS).to_owned();
     let answered = async {
-        let asked = Asked::read(&portal, request).await?;
-        let (owner, url) = (asked.caller.user.as_ref().map(ToString::to_string), format!("{}{JOBS}", asked.url));
-        let caller = (owner.as_deref(), asked.caller.client);
-        let id = portal.door.new_name();
-        let reply = portal.jobs.answer((&asked.method, &path), &url, asked.parameters, caller, id).await?;
-        Ok::<_, Fault>(match reply {
-            Reply::See(url) => (StatusCode::SEE_OTHER, [(header::LOCATION, url)]).into_response(),
-            Reply::Xml(document) => typed("text/xml", document),
-            Reply::Text(line) => typed("text/plain; charset=utf-8", line.into_bytes()),
-            Reply::Result { job, id, media_type } => {
-                let (bytes, content) = portal.jobs.service().folder.open_result(&job, &id).await?;
-                let mut response = Body::from_stream(content).into_response();
-                let headers = response.headers_mut();
-                headers.insert(header::CONTENT_LENGTH, bytes.into());
-                if let Ok(kind) = HeaderValue::from_str(&media_type) {
-                    headers.insert(header::CONTENT_TYPE, kind);
-                }
-                response
-            }
-        })
+        let asked = DaliRequest::read(&portal.at, request).await?;
+        let id = portal.at.door.new_name();
+        let reply = dali::answer_jobs(&portal.jobs, JOBS, &path, asked, id).await?;
+        dali::respond(reply, &portal.jobs.service().folder).await
     };
-    answered.await.unwrap_or_else(|fault| answers::fault(&fault))
+    answered.await.unwrap_or_else(|fault| dali::fault(&fault))
 }
 
 /// Does jobs of cutouts.

@@ -7,16 +7,14 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use dali::{DaliRequest, typed};
 
-use super::{
-    Portal,
-    answers::{self, Asked, typed},
-};
+use super::Portal;
 
 /// `/portal/status`.
 pub(super) async fn status(State(portal): State<Arc<Portal>>, request: Request) -> Response {
-    match Asked::read(&portal, request).await {
+    match DaliRequest::read(&portal.at, request).await {
         Ok(_) => typed("application/json", serde_json::to_vec(&portal.cutter.status()).unwrap_or_default()),
-        Err(fault) => answers::fault(&fault),
+        Err(fault) => dali::fault(&fault),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use astroportal::tuples::{ManifestRow, Parcel, Tuple, TupleGroup, cut_group};
 use client::{Client, FileWriter};
+use dali::of_client;
 use tokio::{
     sync::{Semaphore, mpsc},
     task::{JoinSet, spawn_blocking},
@@ -14,7 +15,7 @@ use vo::{
     uws::{JobResult, ResultSink},
 };
 
-use super::{answers::of_client, cutter::Cutter, soda::Cutting};
+use super::{cutter::Cutter, soda::Cutting};
 use crate::{
     archive::{append, end_archive},
     batches::{Batch, batches},

@@ -1,10 +1,10 @@
 //! `sector table describe` and `list`: what tables are. It never reads a slice.
 
-use client::{Client, EntryKind, SectorPath};
+use client::{Client, SectorPath};
 use serde::Serialize;
 use terminal::{Failure, Failures, Global, show};
 
-use crate::tables::{ColumnDescription, DESCRIPTION_NAME, Layout, SliceDescription, TableFolder};
+use crate::tables::{ColumnDescription, Layout, SliceDescription, TableFolder};
 
 /// A table as JSON (contract: `table describe`).
 #[derive(Serialize)]
@@ -73,16 +73,9 @@ pub(super) async fn run(cloud: &Client, path: &SectorPath, global: &Global) -> R
 
 /// `sector table list`.
 pub(super) async fn list(cloud: &Client, folder: &SectorPath, global: &Global) -> Result<(), Failure> {
-    let entries = cloud.list_recursive(folder).await?;
-    let is_description = |path: &SectorPath| path.name() == Some(DESCRIPTION_NAME);
-    let files = entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File(_)) && is_description(&entry.path));
-    let (mut found, mut failures) = (Vec::new(), Failures::default());
-    for path in files.filter_map(|entry| entry.path.parent()) {
-        match TableFolder::find(cloud, &path).await {
-            Ok(table) => found.extend(table),
-            Err(failure) => failures.note(Err(failure)),
-        }
-    }
+    let (found, unreadable) = TableFolder::all_below(cloud, folder).await?;
+    let mut failures = Failures::default();
+    unreadable.into_iter().for_each(|failure| failures.note(Err(failure)));
     if global.json {
         show::json(&found.iter().map(view).collect::<Vec<_>>())?;
     } else if !found.is_empty() {
