@@ -184,6 +184,47 @@ def test_a_query_never_mixes_a_table_with_the_one_that_takes_its_place(
     assert set(answers) <= {3, 6} and len(answers) > 3
 
 
+def test_tables_of_fits_are_loaded_and_written(
+    program: Program, cloud: sector.LocalCloud, folder: str, tmp_path: Path
+) -> None:
+    """astropy writes what is loaded, and reads what is written."""
+    made = Table(
+        {
+            "id": np.arange(3, dtype="i4"),
+            "ra": np.array([10.5, 359.5, 0.25]) * units.deg,
+            "mag": np.array([5.5, np.nan, 7.25], "f4"),
+            "name": ["M 31", "", "M 51"],
+            "is_far": [True, False, True],
+            "box": np.arange(6, dtype="f8").reshape(3, 2),
+        }
+    )
+    made["id"].description = "A number"
+    made.write(tmp_path / "in.fits")
+    program("table", "create", f"{folder}/t", "--like", tmp_path / "in.fits", "--key", "id")
+    program("table", "load", f"{folder}/t", tmp_path / "in.fits")
+    columns = {
+        column["name"]: column
+        for column in json.loads(program("table", "describe", f"{folder}/t", "--json"))["columns"]
+    }
+    assert {name: column["type"] for name, column in columns.items()} == {
+        "id": "int", "ra": "double", "mag": "real", "name": "text", "is_far": "boolean", "box": "List(Float64)"
+    }  # fmt: skip
+    assert columns["ra"]["unit"] == "deg"
+    found = rows(cloud.sql(f"SELECT * FROM '{folder}/t'"))
+    assert found[1] == {"id": 1, "ra": 359.5, "mag": None, "name": None, "is_far": False, "box": [2.0, 3.0]}
+    for name in ("out.fits", "out.vot"):
+        program("sql", f"SELECT *, count(*) OVER () AS n FROM '{folder}/t' ORDER BY id", "--to", tmp_path / name)
+        read = Table.read(tmp_path / name)
+        assert read["id"].tolist() == [0, 1, 2] and read["n"].tolist() == [3, 3, 3]
+        assert read["ra"].tolist() == [10.5, 359.5, 0.25] and read["ra"].unit == units.deg
+        assert [str(value).strip() for value in read["name"]][::2] == ["M 31", "M 51"]
+        assert np.isnan(np.ma.filled(read["mag"], np.nan)).tolist() == [False, True, False]
+        assert [list(map(float, value)) for value in read["box"]] == made["box"].tolist()
+    (tmp_path / "bad.fits").write_bytes((tmp_path / "in.fits").read_bytes()[:3000])
+    code, why = program.refused("table", "load", f"{folder}/t", tmp_path / "bad.fits")
+    assert code == 1 and "bad.fits" in why
+
+
 def test_a_value_may_have_the_end_of_a_line_in_it(
     program: Program, cloud: sector.LocalCloud, folder: str, tmp_path: Path
 ) -> None:

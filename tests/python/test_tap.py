@@ -366,6 +366,14 @@ def test_who_may_not_read_a_table_does_not_see_it(cloud: sector.LocalCloud, star
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(job.url)
         assert refused.value.code == 401
+        # What was made for one may have what others must not see: not even its own user finds it but by the service.
+        profile = tmp_path / "reader.profile"
+        sector_does(cloud, "user", "token", "add", "tap-reader", "shell", "--write-profile", profile)
+        environment = {**os.environ, "SECTOR_PROFILE": str(profile)}
+        listed = subprocess.run(
+            ["sector", "ls", "/tap-jobs"], env=environment, capture_output=True, text=True, check=False
+        )
+        assert listed.returncode != 0 and not listed.stdout, listed.stdout
         job.delete()
 
 

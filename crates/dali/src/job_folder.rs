@@ -5,9 +5,9 @@
 use std::{io::Cursor, sync::Arc};
 
 use bytes::Bytes;
-use client::{Client, FileReader, FileWriter, PutOptions, SectorPath};
+use client::{Acl, Client, FileReader, FileWriter, PutOptions, SectorPath};
 use futures_util::{Stream, StreamExt, stream};
-use terminal::Failure;
+use terminal::{Failure, say};
 use tokio::task::JoinSet;
 use vo::{Fault, uws::UwsJob};
 
@@ -21,12 +21,20 @@ pub struct JobFolder {
 }
 
 impl JobFolder {
-    /// Makes the folder where there is none.
+    /// Makes the folder where there is none, and closes it to all others: results have what their own users may read. If
+    /// others may read one that is there, it is said.
     ///
     /// # Errors
     /// What the cloud refuses.
     pub async fn open(cloud: Client, folder: SectorPath) -> Result<Self, Failure> {
-        cloud.make_folder(&folder, true).await?;
+        if cloud.find(&folder).await?.is_none() {
+            cloud.make_folder(&folder, true).await?;
+            cloud.set_acl(&folder, Acl::default()).await?;
+        } else if !cloud.acl(&folder).await?.effective.is_empty() {
+            say!(
+                "others have rights on `{folder}`, where jobs and results lie: `sector acl set {folder} none` takes them"
+            );
+        }
         Ok(Self { cloud, folder })
     }
 
