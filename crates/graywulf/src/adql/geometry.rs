@@ -57,6 +57,9 @@ pub(super) fn replace(expression: &mut Expr) -> Result<(), AdqlError> {
                 Some(_) => corners.iter().map(numbers_of).collect::<Result<Vec<_>, _>>()?.concat(),
                 None => corners,
             };
+            if numbers.len() > 2 * CORNERS_MAX {
+                return Err(AdqlError::new(format!("a polygon has at most {CORNERS_MAX} corners here")));
+            }
             if numbers.len() < 6 || numbers.len() % 2 == 1 {
                 return Err(usage("POLYGON(ra, dec, ra, dec, ra, dec, …), or the same with points"));
             }
@@ -182,6 +185,8 @@ fn usage(form: &str) -> AdqlError {
     AdqlError::new(format!("write {form}"))
 }
 
+/// Corners of a polygon: whether two lie within each other takes the product of theirs.
+const CORNERS_MAX: usize = 500;
 const BOX: &str = "BOX(ra, dec, width, height)";
 /// What tables here have, and what says nothing.
 const FRAMES: [&str; 3] = ["ICRS", "UNKNOWNFRAME", "UNKNOWN"];

@@ -7,7 +7,7 @@ use std::{
 };
 
 use datafusion::sql::sqlparser::{
-    ast::{Expr, Ident, ObjectName, Query, SelectItem, SetExpr, Statement, VisitMut, VisitorMut},
+    ast::{Expr, Ident, ObjectName, Query, SelectItem, SetExpr, Statement, TableFactor, VisitMut, VisitorMut},
     parser::{Parser, ParserError},
     tokenizer::{Token, TokenWithSpan, Tokenizer, Word},
 };
@@ -19,6 +19,7 @@ use super::{dialect::AdqlDialect, error::AdqlError, geometry, mathematics, top};
 pub(crate) struct AdqlQuery {
     tokens: Vec<TokenWithSpan>,
     relations: Vec<Vec<String>>,
+    defined: BTreeSet<String>,
     spellings: BTreeMap<String, String>,
 }
 
@@ -29,7 +30,10 @@ impl AdqlQuery {
     /// What is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, AdqlError> {
         let tokens = Tokenizer::new(&AdqlDialect, text).tokenize_with_location().map_err(ParserError::from)?;
-        let operators = tokens.iter().filter(|token| is_operator(&token.token)).count();
+        if tokens.len() > TOKENS_MAX {
+            return Err(AdqlError::new("it is too long: upload a table"));
+        }
+        let operators = depth(&tokens);
         if operators > OPERATORS_MAX {
             return Err(AdqlError::new(format!(
                 "it has {operators} operators, and {OPERATORS_MAX} are allowed: write IN (…), or upload a table"
@@ -38,13 +42,20 @@ impl AdqlQuery {
         let mut statement = parse(tokens.clone())?;
         let mut names = Names::default();
         let _ = statement.visit(&mut names);
-        names.relations.retain(|relation| !matches!(&relation[..], [name] if names.defined.contains(name)));
-        Ok(Self { tokens, relations: names.relations, spellings: names.spellings })
+        if names.relations.len() > TABLES_MAX || names.named > TABLES_MAX {
+            return Err(AdqlError::new(format!("it names tables more than {TABLES_MAX} times")));
+        }
+        Ok(Self { tokens, relations: names.relations, defined: names.defined, spellings: names.spellings })
     }
 
     /// The tables that it names, each by the parts of its name: in small letters where they are not in quotes.
     pub(crate) fn relations(&self) -> &[Vec<String>] {
         &self.relations
+    }
+
+    /// Whether it defines a table of this name itself. In the definition, the name may still be that of another.
+    pub(crate) fn defines(&self, parts: &[String]) -> bool {
+        matches!(parts, [name] if self.defined.contains(name))
     }
 
     /// How names that it gives to columns were written, by their small letters.
@@ -66,7 +77,8 @@ impl AdqlQuery {
             }
         }
         let mut statement = parse(self.tokens)?;
-        match statement.visit(&mut Rewriting) {
+        let mut rewriting = Rewriting { left: EXPRESSIONS_MAX };
+        match statement.visit(&mut rewriting) {
             ControlFlow::Continue(()) => Ok(statement),
             ControlFlow::Break(error) => Err(error),
         }
@@ -82,15 +94,33 @@ fn parse(tokens: Vec<TokenWithSpan>) -> Result<Statement, AdqlError> {
     }
 }
 
-/// Whether each of them makes the parsed statement deeper, which has to be walked.
-fn is_operator(token: &Token) -> bool {
-    match token {
-        Token::Word(word) => ["AND", "OR", "UNION", "EXCEPT", "INTERSECT", "JOIN"]
-            .iter()
-            .any(|operator| word.quote_style.is_none() && word.value.eq_ignore_ascii_case(operator)),
-        Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::StringConcat => true,
-        _ => false,
+/// How many tokens make the parsed statement deeper, which has to be walked: all but names, values and brackets. A sign
+/// before a number of a list does not.
+fn depth(tokens: &[TokenWithSpan]) -> usize {
+    let mut meaning = tokens.iter().map(|token| &token.token).filter(|token| !matches!(token, Token::Whitespace(_)));
+    let (mut depth, mut before): (usize, Option<&Token>) = (0, None);
+    while let Some(token) = meaning.next() {
+        let is_sign = matches!(token, Token::Minus | Token::Plus)
+            && matches!(before, Some(Token::Comma | Token::LParen))
+            && matches!(meaning.clone().next(), Some(Token::Number(..)));
+        let is_deeper = match token {
+            Token::Word(word) => {
+                word.quote_style.is_none() && DEEPER.iter().any(|deeper| word.value.eq_ignore_ascii_case(deeper))
+            }
+            Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::Comma
+            | Token::LParen
+            | Token::RParen
+            | Token::Period
+            | Token::SemiColon
+            | Token::EOF => false,
+            _ => !is_sign,
+        };
+        depth += usize::from(is_deeper);
+        before = Some(token);
     }
+    depth
 }
 
 /// As the engine takes a name: in small letters, unless it is in quotes.
@@ -105,6 +135,8 @@ struct Names {
     /// What `WITH` defines.
     defined: BTreeSet<String>,
     spellings: BTreeMap<String, String>,
+    /// How often tables are named.
+    named: usize,
 }
 
 impl VisitorMut for Names {
@@ -115,9 +147,7 @@ impl VisitorMut for Names {
         self.defined.extend(defined.map(|table| normalised(&table.alias.name)));
         if let SetExpr::Select(select) = &*query.body {
             for item in &select.projection {
-                if let SelectItem::ExprWithAlias { alias, .. } = item
-                    && alias.quote_style.is_none()
-                {
+                if let SelectItem::ExprWithAlias { alias, .. } = item {
                     self.spellings.entry(alias.value.to_ascii_lowercase()).or_insert_with(|| alias.value.clone());
                 }
             }
@@ -126,6 +156,7 @@ impl VisitorMut for Names {
     }
 
     fn pre_visit_relation(&mut self, ObjectName(parts): &mut ObjectName) -> ControlFlow<()> {
+        self.named += 1;
         let parts: Vec<_> = parts.iter().filter_map(|part| part.as_ident()).map(normalised).collect();
         if !self.relations.contains(&parts) {
             self.relations.push(parts);
@@ -136,16 +167,35 @@ impl VisitorMut for Names {
 
 /// Makes the engine's of what only ADQL has.
 #[derive(Debug)]
-struct Rewriting;
+struct Rewriting {
+    /// How many expressions may still come: a point within a point is copied for both of its coordinates.
+    left: usize,
+}
 
 impl VisitorMut for Rewriting {
     type Break = AdqlError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<AdqlError> {
+        if query.with.as_ref().is_some_and(|with| with.recursive) {
+            return ControlFlow::Break(AdqlError::new("ADQL has no RECURSIVE"));
+        }
         and_on(top::replace(query))
     }
 
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<AdqlError> {
+        match factor {
+            TableFactor::Table { args: None, .. } | TableFactor::Derived { .. } | TableFactor::NestedJoin { .. } => {
+                ControlFlow::Continue(())
+            }
+            other => ControlFlow::Break(AdqlError::new(format!("`{other}` is no table"))),
+        }
+    }
+
     fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<AdqlError> {
+        if self.left == 0 {
+            return ControlFlow::Break(AdqlError::new("its points are nested too deeply"));
+        }
+        self.left -= 1;
         // The comparison first: it takes the functions within it apart.
         let done = geometry::compare(expression).and_then(|()| geometry::replace(expression));
         and_on(done.and_then(|()| mathematics::replace(expression)))
@@ -161,6 +211,31 @@ fn and_on(done: Result<(), AdqlError>) -> ControlFlow<AdqlError> {
 
 /// Operators of a query: its tree is as deep as they are many, and is walked by calls within calls.
 const OPERATORS_MAX: usize = 500;
+/// Words that make it deeper as operators do.
+const DEEPER: [&str; 16] = [
+    "AND",
+    "OR",
+    "NOT",
+    "IS",
+    "LIKE",
+    "ILIKE",
+    "BETWEEN",
+    "IN",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "JOIN",
+    "COLLATE",
+    "AT",
+    "ESCAPE",
+    "CASE",
+];
+/// A list of a hundred thousand numbers.
+const TOKENS_MAX: usize = 200_000;
+/// Expressions after rewriting.
+const EXPRESSIONS_MAX: usize = 300_000;
+/// How often tables are named: plans of more take their time.
+const TABLES_MAX: usize = 30;
 
 #[cfg(test)]
 mod tests {
@@ -232,7 +307,8 @@ mod tests {
         let query = AdqlQuery::parse(text).unwrap();
         let mut found = query.relations().to_vec();
         found.sort();
-        assert_eq!(found, [vec!["/a/b/c/d"], vec!["sky", "Stars"], vec!["tap_upload", "mine"]]);
+        assert_eq!(found, [vec!["/a/b/c/d"], vec!["near"], vec!["sky", "Stars"], vec!["tap_upload", "mine"]]);
+        assert!(query.defines(&found[1]) && !query.defines(&found[2]));
         assert_eq!(query.spellings().get("ra").map(String::as_str), Some("Ra"));
         let sql = query.statement(&["RAJ2000".to_owned()].into()).unwrap().to_string();
         assert!(sql.contains("n.\"raj2000\" AS Ra, \"Other\""), "{sql}");
@@ -261,7 +337,20 @@ mod tests {
         }
         let deep = format!("SELECT {}1{} FROM t", "(".repeat(1000), ")".repeat(1000));
         assert!(refused(&deep).contains("too deeply"), "{}", refused(&deep));
-        let long = format!("SELECT 1{} FROM t", "+1".repeat(100_000));
-        assert!(refused(&long).contains("operators"));
+        for operator in ["+1", "=1", " IS NULL", "||'a'", "::int", " AND 1", "<1", " LIKE 'a'"] {
+            let long = format!("SELECT 1{} FROM t", operator.repeat(3_000));
+            assert!(refused(&long).contains("operators"), "{operator}");
+        }
+        let list = format!("SELECT a FROM t WHERE a IN ({}1)", "-1, ".repeat(3_000));
+        assert!(AdqlQuery::parse(&list).is_ok());
+        let mut point = "POINT(1, 2)".to_owned();
+        for _ in 0..40 {
+            point = format!("CENTROID(CIRCLE({point}, 1))");
+        }
+        assert!(refused(&format!("SELECT {point} FROM t")).contains("nested too deeply"));
+        let tables: Vec<_> = (0..40).map(|number| format!("t AS t{number}")).collect();
+        assert!(refused(&format!("SELECT 1 FROM {}", tables.join(", "))).contains("30 times"));
+        assert!(refused("SELECT * FROM LATERAL generate_series(1, 10)").contains("no table"));
+        assert!(refused("WITH RECURSIVE a AS (SELECT 1) SELECT * FROM a").contains("RECURSIVE"));
     }
 }

@@ -10,7 +10,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use terminal::{Failure, LevelFilter, session, show};
 
-use crate::arguments::{Arguments, Command};
+use crate::{
+    arguments::{Arguments, Command},
+    engine::STACK_BYTES,
+};
 
 /// The program.
 pub fn main() -> ExitCode {
@@ -33,6 +36,3 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     session::close(&cloud).await;
     result
 }
-
-/// The engine walks a statement's tree by calls within calls. Pages of a stack that nobody touches take no memory.
-const STACK_BYTES: usize = 64 << 20;

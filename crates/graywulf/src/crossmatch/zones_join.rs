@@ -5,7 +5,11 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::{DFSchema, DFSchemaRef, JoinType, Result, tree_node::Transformed},
+    common::{
+        DFSchema, DFSchemaRef, JoinType, Result,
+        tree_node::{Transformed, TreeNode},
+    },
+    datasource::{cte_worktable::CteWorkTable, source_as_provider},
     logical_expr::{
         Expr, Extension, Filter, Join, LogicalPlan, UserDefinedLogicalNodeCore, build_join_schema,
         utils::split_conjunction,
@@ -53,7 +57,8 @@ impl ZonesJoin {
         let Join { left, right, on, filter: Some(filter), join_type: JoinType::Inner, .. } = join else {
             return Ok(None);
         };
-        if !on.is_empty() {
+        // The rows of a query that goes on from its own change while it runs: strips would not see them.
+        if !on.is_empty() || goes_on(left)? || goes_on(right)? {
             return Ok(None);
         }
         let (left, right) = (LogicalPlan::clone(left), LogicalPlan::clone(right));
@@ -93,6 +98,17 @@ impl ZonesJoin {
             None
         }
     }
+}
+
+/// Whether a plan reads what a recursive query has made so far.
+fn goes_on(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| match node {
+        LogicalPlan::TableScan(scan) => {
+            let table = source_as_provider(&scan.source)?;
+            Ok(table.downcast_ref::<CteWorkTable>().is_some())
+        }
+        _ => Ok(false),
+    })
 }
 
 impl PartialOrd for ZonesJoin {

@@ -9,4 +9,4 @@ mod session;
 pub(crate) use failure::{TableFailure, failure_of};
 pub(crate) use files_table::{FileKind, FilesTable};
 pub(crate) use names::{GivenTables, Names};
-pub(crate) use session::{Engine, EngineSettings};
+pub(crate) use session::{Engine, EngineSettings, STACK_BYTES};

@@ -139,6 +139,15 @@ impl Engine {
         self.store.failure().unwrap_or_else(|| failure_of(error))
     }
 
+    /// Takes all functions of single values away but these.
+    pub(crate) fn allow_only(&self, names: &[&str]) {
+        let known: Vec<_> = self.context.state().scalar_functions().values().cloned().collect();
+        for function in known.iter().filter(|function| !names.contains(&function.name())) {
+            let all = std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str));
+            all.for_each(|name| self.context.deregister_udf(name));
+        }
+    }
+
     /// What was read so far of each file.
     pub(crate) fn reads(&self) -> &ReadCounts {
         self.store.counts()
@@ -170,6 +179,9 @@ fn is_reading(statement: &Statement) -> bool {
         _ => false,
     }
 }
+
+/// The engine walks a statement's tree by calls within calls. Pages of a stack that nobody touches take no memory.
+pub(crate) const STACK_BYTES: usize = 64 << 20;
 
 /// How the engine begins to say that a table is missing.
 const NO_TABLE: &str = "table '";

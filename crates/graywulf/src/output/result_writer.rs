@@ -8,7 +8,14 @@ use std::{
 };
 
 use datafusion::{
-    arrow::{array::RecordBatch, csv, datatypes::SchemaRef, error::ArrowError, ipc, json},
+    arrow::{
+        array::{ArrayRef, AsArray, RecordBatch, StringArray},
+        compute::cast,
+        csv,
+        datatypes::{DataType, Field, Schema, SchemaRef},
+        error::ArrowError,
+        ipc, json,
+    },
     parquet::{arrow::ArrowWriter, errors::ParquetError},
 };
 use tempfile::NamedTempFile;
@@ -138,12 +145,12 @@ impl ResultWriter {
             (ResultFormat::Table | ResultFormat::Csv, _) => {
                 let mut writer = with_names.build(to);
                 // The names stand there without any row, too.
-                writer.write(&RecordBatch::new_empty(schema.clone())).map_err(|error| arrow_failure(&path, &error))?;
+                writer.write(&named_only(schema)).map_err(|error| arrow_failure(&path, &error))?;
                 Writer::Csv(Box::new(writer))
             }
             (ResultFormat::Tsv, _) => {
                 let mut writer = with_names.with_delimiter(b'\t').build(to);
-                writer.write(&RecordBatch::new_empty(schema.clone())).map_err(|error| arrow_failure(&path, &error))?;
+                writer.write(&named_only(schema)).map_err(|error| arrow_failure(&path, &error))?;
                 Writer::Csv(Box::new(writer))
             }
             (ResultFormat::Json, _) => {
@@ -183,7 +190,10 @@ impl ResultWriter {
     /// A file that cannot be written, such as on a full disk.
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<(), Failure> {
         let written = match &mut self.format {
-            Writer::Csv(writer) => writer.write(rows),
+            Writer::Csv(writer) => match flat(rows) {
+                Ok(rows) => writer.write(&rows),
+                Err(error) => Err(error),
+            },
             Writer::Json(writer) => writer.write(rows),
             Writer::JsonLines(writer) => writer.write(rows),
             Writer::Parquet(writer) => {
@@ -249,6 +259,39 @@ impl ResultWriter {
     }
 }
 
+/// No rows, for the names alone.
+fn named_only(schema: &SchemaRef) -> RecordBatch {
+    let fields: Vec<_> = schema.fields().iter().map(|field| Field::new(field.name(), DataType::Utf8, true)).collect();
+    RecordBatch::new_empty(Arc::new(Schema::new(fields)))
+}
+
+/// Rows with lists as texts: CSV has no lists. Values stand as DALI (1.1, 3.3) writes arrays.
+fn flat(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let is_list = |field: &Field| matches!(field.data_type(), DataType::List(_));
+    if !rows.schema().fields().iter().any(|field| is_list(field)) {
+        return Ok(rows.clone());
+    }
+    let schema = rows.schema();
+    let (mut fields, mut columns) = (Vec::new(), Vec::new());
+    for (field, column) in schema.fields().iter().zip(rows.columns()) {
+        if !is_list(field) {
+            fields.push(Field::clone(field));
+            columns.push(Arc::clone(column));
+            continue;
+        }
+        let text = |list: Option<ArrayRef>| -> Result<Option<String>, ArrowError> {
+            let Some(list) = list else { return Ok(None) };
+            let texts = cast(&list, &DataType::Utf8)?;
+            let texts: Vec<_> = texts.as_string::<i32>().iter().map(Option::unwrap_or_default).collect();
+            Ok(Some(texts.join(" ")))
+        };
+        let texts = column.as_list::<i32>().iter().map(text).collect::<Result<StringArray, _>>()?;
+        fields.push(Field::new(field.name(), DataType::Utf8, true));
+        columns.push(Arc::new(texts) as ArrayRef);
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}
+
 fn arrow_failure(path: &str, error: &ArrowError) -> Failure {
     match error {
         ArrowError::IoError(_, error) => Failure::local("write", Path::new(path), error),
@@ -266,7 +309,7 @@ fn parquet_failure(path: &str, error: &ParquetError) -> Failure {
 }
 
 /// Rows that wait for a table of FITS take at most so many bytes.
-const FITS_BYTES_MAX: usize = 1 << 30;
+const FITS_BYTES_MAX: usize = 256 << 20;
 
 #[cfg(test)]
 mod tests {

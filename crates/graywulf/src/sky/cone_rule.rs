@@ -67,6 +67,10 @@ impl Distance {
             _ => return None,
         };
         let [a, b, c, d] = called(function, names::DISTANCE)? else { return None };
+        // What is another number each time cannot be asked twice.
+        if function.is_volatile() {
+            return None;
+        }
         let (one, other) = ([a.clone(), b.clone()], [c.clone(), d.clone()]);
         Some(Self { one, other, degrees: number(limit)? })
     }
@@ -99,6 +103,9 @@ impl Cone {
             _ => return None,
         };
         let [inner, outer] = called(function, names::CONTAINS)? else { return None };
+        if function.is_volatile() {
+            return None;
+        }
         let [ra, dec] = called(inner, names::POINT)? else { return None };
         let Expr::Literal(outer, _) = outer else { return None };
         let shape = constant(outer)?;

@@ -5,12 +5,14 @@ use std::{collections::HashMap, sync::Arc};
 
 use client::{Client, FileWriter};
 use dali::{JobFolder, of_client};
+use tokio::task::JoinSet;
 use vo::{
     DaliParameters, Fault,
     uws::{JobResult, ResultSink, Service, UwsJob},
 };
 
 use super::{
+    answering::threads,
     limits::UPLOAD_BYTES_MAX,
     query::{TapQuery, UploadedFrom},
     running::{Queries, Running, Uploads},
@@ -40,14 +42,23 @@ impl Service for Querying {
         let mut uploads: Uploads = HashMap::new();
         for upload in &query.uploads {
             let document = match &upload.from {
-                UploadedFrom::Part(part) => self.folder.read_upload(&job.id, part).await?,
-                UploadedFrom::Url(url) => self.queries.fetcher.fetch(url, UPLOAD_BYTES_MAX).await?,
+                UploadedFrom::Part(part) => self.folder.read_upload(&job.id, part).await?.into(),
+                UploadedFrom::Url(url) => self.queries.fetcher.fetch(url, UPLOAD_BYTES_MAX).await?.into(),
             };
             uploads.insert(upload.table.clone(), document);
         }
-        let running = self.queries.start((&caller, job.owner.as_deref()), &query, &uploads).await?;
-        let file = self.folder.create_result(&job.id, RESULT).await?;
-        let bytes = write(running, file).await?;
+        let (queries, folder, id, owner) = (Arc::clone(&self.queries), self.folder.clone(), job.id, job.owner);
+        let mut task = JoinSet::new();
+        // It ends with this, as the set does when it is dropped.
+        task.spawn_on(
+            async move {
+                let running = queries.start((&caller, owner.as_deref()), &query, &uploads).await?;
+                write(running, folder.create_result(&id, RESULT).await?).await
+            },
+            threads()?,
+        );
+        let ended = task.join_next().await;
+        let bytes = ended.unwrap_or(Ok(Ok(0))).map_err(|error| Fault::Failed(error.to_string()))??;
         results.add(JobResult { id: RESULT.into(), media_type: media_type.into(), bytes }).await
     }
 

@@ -16,3 +16,5 @@ pub(super) const LIMITS: JobsLimits = JobsLimits {
 };
 /// Tables that come with a request have at most so many bytes.
 pub(super) const UPLOAD_BYTES_MAX: usize = 64 << 20;
+/// How long a query at once may run: whoever wants more sends a job (GrayWulf, CasJobs).
+pub(super) const SYNC_LIMIT: Duration = Duration::from_secs(60);

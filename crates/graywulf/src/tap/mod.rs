@@ -1,6 +1,7 @@
 //! `sector tap`: tables of the cloud for the programs of astronomers, in ADQL over TAP 1.1 (GrayWulf, sections 3 and 6; path
 //! *query*). It is the web door with further rooms. It never acts with other rights than those of who sends a request.
 
+mod answering;
 mod capabilities;
 mod catalogue;
 mod jobs;

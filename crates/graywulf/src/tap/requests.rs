@@ -4,97 +4,64 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
-    body::Body,
     extract::{Path, Request, State},
     response::{IntoResponse, Response},
 };
 use dali::{DaliRequest, answer_jobs, fault as text_fault, respond, typed};
-use futures_util::stream;
 use http::{Method, StatusCode, header};
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::time::{Instant, timeout};
 use vo::{
     Fault,
-    uws::Reply,
+    uws::{Phase, Reply},
     vosi::{self, table_document, tableset},
     votable::Table,
 };
 
 use super::{
+    answering::{Question, answer},
     capabilities::{self, EXAMPLES_TYPE},
-    limits::{BASE, UPLOAD_BYTES_MAX},
+    limits::{BASE, SYNC_LIMIT, UPLOAD_BYTES_MAX},
     query::{TapQuery, UploadedFrom, UploadedTable, uploads},
-    running::{Running, Uploads},
+    running::Uploads,
     schemas::schemas,
     service::TapService,
 };
 
 /// `/tap/sync`.
 pub(super) async fn sync(State(service): State<Arc<TapService>>, request: Request) -> Response {
-    let begun = Instant::now();
+    let ends = Instant::now() + SYNC_LIMIT;
     let started = async {
         let asked = DaliRequest::read_with_uploads(&service.address, request, UPLOAD_BYTES_MAX).await?;
         let query = TapQuery::read(&asked.parameters)?;
-        let mut documents: Uploads = HashMap::new();
+        let turn = timeout(TURN_PATIENCE, Arc::clone(&service.turns).acquire_owned()).await;
+        let busy = || Fault::Unavailable("too many queries run: try later, or as a job".into());
+        let turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
+        let mut uploads: Uploads = HashMap::new();
+        let mut room = UPLOAD_BYTES_MAX;
         for UploadedTable { table, from } in &query.uploads {
             let document = match from {
                 UploadedFrom::Part(part) => {
                     let sent = asked.uploads.iter().find(|sent| sent.name == *part);
-                    sent.ok_or_else(|| missing_part(part))?.bytes.to_vec()
+                    sent.ok_or_else(|| missing_part(part))?.bytes.clone()
                 }
-                UploadedFrom::Url(url) => service.queries.fetcher.fetch(url, UPLOAD_BYTES_MAX).await?,
+                UploadedFrom::Url(url) => service.queries.fetcher.fetch(url, room).await?.into(),
             };
-            documents.insert(table.clone(), document);
+            room = room.saturating_sub(document.len());
+            uploads.insert(table.clone(), document);
         }
-        let turn = timeout(TURN_PATIENCE, Arc::clone(&service.turns).acquire_owned()).await;
-        let busy = || Fault::Unavailable("too many queries run: try later, or as a job".into());
-        let turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
         let user = asked.caller.user.as_ref().map(ToString::to_string);
-        let starting = service.queries.start((&asked.caller.client, user.as_deref()), &query, &documents);
-        let running = timeout_at(begun + SYNC_LIMIT, starting).await.map_err(|_| too_long())??;
-        Ok((query.format, running, turn))
+        let media_type = query.format.media_type;
+        let question = Question { client: asked.caller.client, user, query, uploads, ends, turn };
+        Ok((media_type, answer(Arc::clone(&service.queries), question).await?))
     };
     match started.await {
-        Ok((format, running, turn)) => {
-            let answering = Answering { running, tells: format.tells_its_end(), ends: begun + SYNC_LIMIT, _turn: turn };
-            ([(header::CONTENT_TYPE, format.media_type)], body(answering)).into_response()
-        }
+        Ok((media_type, body)) => ([(header::CONTENT_TYPE, media_type)], body).into_response(),
         Err(fault) => document_fault(&fault),
     }
 }
 
-/// An answer that is being sent.
-struct Answering {
-    running: Running,
-    /// Whether its format can say at its end what went wrong.
-    tells: bool,
-    ends: Instant,
-    _turn: OwnedSemaphorePermit,
-}
-
-/// The rows while they come. What goes wrong is said at the end where the format can, else the connection breaks: no
-/// client must take a part for the whole.
-fn body(answering: Answering) -> Body {
-    Body::from_stream(stream::try_unfold(Some(answering), |answering| async move {
-        let Some(mut answering) = answering else { return Ok(None) };
-        let next = timeout_at(answering.ends, answering.running.next()).await;
-        match next.unwrap_or_else(|_| Err(too_long())) {
-            Ok(Some(bytes)) => Ok(Some((bytes, Some(answering)))),
-            Ok(None) => Ok(None),
-            Err(fault) if answering.tells => Ok(Some((answering.running.fail(&fault)?, None))),
-            Err(fault) => Err(fault),
-        }
-    }))
-}
-
 fn missing_part(part: &str) -> Fault {
     Fault::Usage(format!("UPLOAD: the form has no file `{part}`"))
-}
-
-fn too_long() -> Fault {
-    Fault::Unavailable(format!("a query at once runs for {} s at most: send it to /async", SYNC_LIMIT.as_secs()))
 }
 
 /// `/tap/async` and all below it.
@@ -110,7 +77,10 @@ pub(super) async fn jobs(State(service): State<Arc<TapService>>, request: Reques
         if is_post {
             let owner = asked.caller.user.as_ref().map(ToString::to_string);
             if let Some(job) = &named {
-                service.jobs.get(job, owner.as_deref())?;
+                let phase = service.jobs.get(job, owner.as_deref())?.phase;
+                if !asked.uploads.is_empty() && phase != Phase::Pending {
+                    return Err(Fault::NotAuthorized(format!("the job is {phase}, and is not changed any more")));
+                }
             }
             let job = named.as_deref().unwrap_or(&new_job);
             for upload in uploads(&asked.parameters)? {
@@ -199,7 +169,5 @@ fn document_fault(fault: &Fault) -> Response {
 
 const JOBS: &str = "/tap/async";
 const VOTABLE: &str = "application/x-votable+xml";
-/// How long a query at once may run: whoever wants more sends a job (GrayWulf, CasJobs).
-const SYNC_LIMIT: Duration = Duration::from_secs(60);
 /// How long it waits for its turn.
 const TURN_PATIENCE: Duration = Duration::from_secs(10);

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use bytes::Bytes;
 use client::Client;
 use dali::{Fetcher, of_reason};
 use datafusion::{
@@ -14,7 +15,6 @@ use datafusion::{
         datatypes::{Field, Schema, SchemaRef},
     },
     catalog::TableProvider,
-    common::metadata::FieldMetadata,
     datasource::{MemTable, ViewTable, provider_as_source},
     error::DataFusionError,
     execution::SendableRecordBatchStream,
@@ -35,13 +35,14 @@ use super::{
     schemas::{own_tables, schemas},
 };
 use crate::{
+    adql::AdqlQuery,
     engine::{Engine, EngineSettings, GivenTables},
     output::{OutputFile, ResultWriter, SharedBytes},
     slices::votable_rows,
 };
 
 /// Uploaded documents by the names that the query has for them.
-pub(super) type Uploads = HashMap<String, Vec<u8>>;
+pub(super) type Uploads = HashMap<String, Bytes>;
 
 /// What queries are run with.
 #[derive(Debug)]
@@ -76,8 +77,9 @@ impl Queries {
         uploads: &Uploads,
     ) -> Result<Running, Fault> {
         let engine = Engine::new(client, &self.settings).map_err(of_failure)?;
-        let (tables, columns) = self.tables(&engine, (client, user), adql.relations(), uploads).await?;
+        let (tables, columns) = self.tables(&engine, (client, user), adql, uploads).await?;
         engine.names().restrict_to(tables);
+        engine.allow_only(&FUNCTIONS);
         let spellings = adql.spellings().clone();
         let statement = adql.clone().statement(&columns).map_err(|error| Fault::Usage(format!("QUERY: {error}")))?;
         let planned = engine.plan_parsed(Statement::Statement(Box::new(statement))).await.map_err(of_failure)?;
@@ -85,7 +87,7 @@ impl Queries {
         let limited = planned.limit(0, Some(rows_max.saturating_add(1))).map_err(|error| of_engine(&engine, &error))?;
         let mut rows = limited.execute_stream().await.map_err(|error| of_engine(&engine, &error))?;
         let first = rows.next().await.transpose().map_err(|error| of_engine(&engine, &error))?;
-        let schema = Arc::new(named(&rows.schema(), &spellings));
+        let schema = Arc::new(named(&rows.schema(), &spellings, &columns));
         let output = SharedBytes::default();
         let writer = ResultWriter::new(format.format, OutputFile::Shared(output.clone()), &schema);
         let writer = writer.map_err(of_failure)?;
@@ -97,10 +99,11 @@ impl Queries {
         &self,
         engine: &Engine,
         (client, user): (&Client, Option<&str>),
-        relations: &[Vec<String>],
+        adql: &AdqlQuery,
         uploads: &Uploads,
     ) -> Result<(GivenTables, BTreeSet<String>), Fault> {
         let (mut tables, mut columns) = (GivenTables::new(), BTreeSet::new());
+        let relations = adql.relations();
         let mut catalogue = self.catalogues.of(client, user).await?;
         let is_own =
             |parts: &Vec<String>| matches!(&parts[..], [schema, _] if schema.eq_ignore_ascii_case("tap_schema"));
@@ -117,6 +120,9 @@ impl Queries {
                 uploaded(name, uploads)?
             } else {
                 if catalogue.find(parts).is_none() {
+                    if adql.defines(parts) {
+                        continue;
+                    }
                     catalogue = self.catalogues.newer(client, user).await?;
                 }
                 let missing = || Fault::Usage(format!("there is no table `{}`", parts.join(".")));
@@ -128,6 +134,13 @@ impl Queries {
             let capitals = schema.fields().iter().map(|field| field.name()).filter(|name| has_capitals(name));
             columns.extend(capitals.cloned());
             tables.insert(parts.clone(), lowered(table).map_err(|error| of_engine(engine, &error))?);
+        }
+        // A name in quotes that is a column's, too, comes in small letters.
+        let lower = |part: &String| if columns.contains(part) { part.to_ascii_lowercase() } else { part.clone() };
+        let again: Vec<_> =
+            tables.iter().map(|(parts, table)| (parts.iter().map(lower).collect(), table.clone())).collect();
+        for (parts, table) in again {
+            tables.entry(parts).or_insert(table);
         }
         Ok((tables, columns))
     }
@@ -147,30 +160,24 @@ fn uploaded(name: &str, uploads: &Uploads) -> Result<Arc<dyn TableProvider>, Fau
     Ok(Arc::new(table))
 }
 
-/// A table whose columns have small letters only, as names without quotes have in the engine. How each was spelled is
-/// said beside it.
+/// A table whose columns have small letters only, as names without quotes have in the engine.
 fn lowered(table: Arc<dyn TableProvider>) -> Result<Arc<dyn TableProvider>, DataFusionError> {
     let schema = table.schema();
     if !schema.fields().iter().any(|field| has_capitals(field.name())) {
         return Ok(table);
     }
-    let columns = schema.fields().iter().map(|field| {
-        let spelled = [(SPELLED.to_owned(), field.name().clone())];
-        let said: BTreeMap<String, String> = spelled.into();
-        ident(field.name()).alias_with_metadata(field.name().to_ascii_lowercase(), Some(FieldMetadata::from(said)))
-    });
+    let columns = schema.fields().iter().map(|field| ident(field.name()).alias(field.name().to_ascii_lowercase()));
     let columns: Vec<_> = columns.collect();
     let plan = LogicalPlanBuilder::scan("catalogue", provider_as_source(table), None)?.project(columns)?.build()?;
     Ok(Arc::new(ViewTable::new(plan, None)))
 }
 
-/// The columns of an answer as the query or the catalogue spells them.
-fn named(schema: &Schema, spellings: &BTreeMap<String, String>) -> Schema {
+/// The columns of an answer as the query spells them, or else the catalogue.
+fn named(schema: &Schema, spellings: &BTreeMap<String, String>, columns: &BTreeSet<String>) -> Schema {
+    let of_catalogue = |name: &str| columns.iter().find(|spelled| spelled.eq_ignore_ascii_case(name));
     let renamed = |field: &Arc<Field>| {
-        let mut said = field.metadata().clone();
-        let spelled = said.remove(SPELLED).filter(|spelled| spelled.to_ascii_lowercase() == *field.name());
-        let name = spellings.get(field.name()).cloned().or(spelled).unwrap_or_else(|| field.name().clone());
-        Field::clone(field).with_name(name).with_metadata(said)
+        let spelled = spellings.get(field.name()).or_else(|| of_catalogue(field.name()));
+        Field::clone(field).with_name(spelled.unwrap_or(field.name()))
     };
     Schema::new(schema.fields().iter().map(renamed).collect::<Vec<_>>())
 }
@@ -247,5 +254,71 @@ pub(super) fn of_failure(failure: Failure) -> Fault {
     of_reason(failure.reason, failure.message)
 }
 
-/// Where the metadata of a column says how it was spelled.
-const SPELLED: &str = "spelled";
+/// Functions of ADQL (2.1), by the engine's names, and some that do no harm. Others make much of little, such as `repeat`.
+const FUNCTIONS: [&str; 65] = [
+    "abs",
+    "acos",
+    "asin",
+    "atan",
+    "atan2",
+    "btrim",
+    "cbrt",
+    "ceil",
+    "character_length",
+    "coalesce",
+    "concat",
+    "cos",
+    "cosh",
+    "cot",
+    "date_part",
+    "date_trunc",
+    "degrees",
+    "exp",
+    "floor",
+    "greatest",
+    "isnan",
+    "iszero",
+    "least",
+    "length",
+    "ln",
+    "log10",
+    "log2",
+    "lower",
+    "ltrim",
+    "md5",
+    "nanvl",
+    "nullif",
+    "nvl",
+    "octet_length",
+    "pi",
+    "power",
+    "radians",
+    "random",
+    "reverse",
+    "round",
+    "rtrim",
+    "signum",
+    "sin",
+    "sinh",
+    "sqrt",
+    "starts_with",
+    "strpos",
+    "substr",
+    "tan",
+    "tanh",
+    "to_date",
+    "to_timestamp",
+    "trunc",
+    "upper",
+    "sky_distance",
+    "sky_point",
+    "sky_circle",
+    "sky_box",
+    "sky_polygon",
+    "sky_contains",
+    "sky_intersects",
+    "sky_area",
+    "sky_centroid",
+    "sky_coord1",
+    "sky_coord2",
+];

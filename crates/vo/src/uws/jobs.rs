@@ -64,6 +64,20 @@ fn parameter_bytes(job: &UwsJob) -> usize {
     job.parameters.iter().map(|(name, value)| name.len() + value.len()).sum()
 }
 
+/// Whether an owner may ask so many bytes more: of the room for all, nobody has more than a part.
+fn has_room(jobs: &BTreeMap<String, Arc<Kept>>, limits: &JobsLimits, owner: Option<&str>, bytes: usize) -> bool {
+    let (mut all, mut theirs) = (bytes, bytes);
+    for job in jobs.values() {
+        let record = job.record.borrow();
+        let bytes = parameter_bytes(&record);
+        all += bytes;
+        if record.owner.as_deref() == owner {
+            theirs += bytes;
+        }
+    }
+    all <= limits.parameter_bytes && theirs <= limits.parameter_bytes / SHARE_OF_OWNER
+}
+
 /// The jobs of a service. Clones are the same.
 pub struct Jobs<S: Service> {
     inner: Arc<Inner<S>>,
@@ -174,13 +188,8 @@ impl<S: Service> Jobs<S> {
         let job = Kept::new(record.clone());
         {
             let mut jobs = self.lock();
-            let is_theirs = |job: &Arc<Kept>| {
-                let known = job.record.borrow();
-                known.owner == record.owner && known.phase.is_active()
-            };
-            let asked = jobs.values().map(|job| parameter_bytes(&job.record.borrow())).sum::<usize>();
-            let is_full = jobs.len() >= limits.kept || asked + parameter_bytes(&record) > limits.parameter_bytes;
-            if is_full || jobs.values().filter(|job| is_theirs(job)).count() >= limits.active_of_owner {
+            if jobs.len() >= limits.kept || !has_room(&jobs, limits, record.owner.as_deref(), parameter_bytes(&record))
+            {
                 return Err(Fault::Unavailable("there are too many jobs: remove some, or try later".into()));
             }
             jobs.insert(id.clone(), job);
@@ -199,11 +208,22 @@ impl<S: Service> Jobs<S> {
     pub async fn start(&self, id: &str, owner: Option<&str>, caller: S::Caller) -> Result<(), Fault> {
         let job = self.find(id, owner)?;
         let _changing = job.changing.lock().await;
+        if job.record.borrow().owner.as_deref() != owner {
+            // It would run with the rights of a user, and who knows its name would read what came of it.
+            return Err(Fault::NotAuthorized("the job is a visitor's: start it without a login".into()));
+        }
         let phase = job.record.borrow().phase;
         if !phase.is_active() {
             return Err(Fault::NotAuthorized(format!("the job is {phase}, and is not started again")));
         }
         if phase == Phase::Pending {
+            let started = |job: &Arc<Kept>| {
+                let known = job.record.borrow();
+                known.owner.as_deref() == owner && known.phase.is_started()
+            };
+            if self.lock().values().filter(|job| started(job)).count() >= self.inner.limits.active_of_owner {
+                return Err(Fault::Unavailable("too many of your jobs wait or run: try later".into()));
+            }
             self.save_changed(&job, |record| record.phase = Phase::Queued).await?;
         }
         self.spawn(&job, caller);
@@ -214,6 +234,7 @@ impl<S: Service> Jobs<S> {
     pub fn resume(&self, id: &str, owner: Option<&str>, caller: S::Caller) {
         if let Ok(job) = self.find(id, owner)
             && job.record.borrow().phase.is_started()
+            && job.record.borrow().owner.as_deref() == owner
         {
             self.spawn(&job, caller);
         }
@@ -264,6 +285,10 @@ impl<S: Service> Jobs<S> {
     pub async fn add_parameters(&self, id: &str, owner: Option<&str>, further: DaliParameters) -> Result<(), Fault> {
         let all: DaliParameters = self.get(id, owner)?.parameters.into_iter().collect();
         self.inner.service.check(&all.and(further.clone()))?;
+        let bytes = further.pairs().iter().map(|(name, value)| name.len() + value.len()).sum();
+        if !has_room(&self.lock(), &self.inner.limits, owner, bytes) {
+            return Err(Fault::Unavailable("jobs have been asked too much: remove some, or try later".into()));
+        }
         self.change_pending(id, owner, |record| record.parameters.extend(further.pairs().to_vec())).await
     }
 
@@ -405,3 +430,6 @@ impl<S: Service> Jobs<S> {
         self.inner.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Which part of the room for what jobs were asked one owner may take.
+const SHARE_OF_OWNER: usize = 4;

@@ -49,8 +49,10 @@ impl<S: Service> Jobs<S> {
             }
             let runs = parameters.one("PHASE")?.map(check_run).transpose()?.is_some();
             let made = self.create(id, owner.map(str::to_owned), parameters).await?.id;
-            if runs {
-                self.start(&made, owner, caller).await?;
+            if runs && let Err(fault) = self.start(&made, owner, caller).await {
+                // Its maker does not know its name.
+                let _ = self.remove(&made, owner).await;
+                return Err(fault);
             }
             return Ok(Reply::See(format!("{url}/{made}")));
         };

@@ -237,7 +237,12 @@ async fn the_list_shows_an_owner_what_was_asked_for() {
 async fn jobs_go_when_they_are_removed_and_when_their_time_has_come() {
     let mut bench = Bench::new();
     let (one, two, three) = (bench.create("STEPS=1&PHASE=RUN").await, bench.create("").await, bench.create("").await);
-    assert_eq!(bench.post("", "").await.unwrap_err().status(), 503, "three of an owner are enough");
+    let more = [bench.create("STEPS=1&PHASE=RUN").await, bench.create("STEPS=1&PHASE=RUN").await];
+    assert_eq!(bench.post("", "PHASE=RUN").await.unwrap_err().status(), 503, "three that run are enough for an owner");
+    assert_eq!(bench.get("", "").await.matches("<uws:jobref").count(), 5, "the refused one is not left over");
+    for other in more {
+        bench.ask(&Method::DELETE, &other, "", Some("ann")).await.unwrap();
+    }
     assert_eq!(bench.ask(&Method::DELETE, &one, "", Some("ann")).await, Ok(Reply::See(URL.into())));
     assert_eq!(bench.post(&two, "ACTION=DELETE").await, Ok(Reply::See(URL.into())));
     assert_eq!(bench.ask(&Method::GET, &one, "", Some("ann")).await.unwrap_err().status(), 404);
@@ -249,6 +254,26 @@ async fn jobs_go_when_they_are_removed_and_when_their_time_has_come() {
     bench.jobs.sweep(latest).await;
     assert!(bench.steps.disk.lock().unwrap().is_empty());
     assert_eq!(bench.ask(&Method::GET, &three, "", Some("ann")).await.unwrap_err().status(), 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_runs_a_visitors_job_with_rights_of_its_own() {
+    let mut bench = Bench::new();
+    let of_visitor = bench.jobs.create("v".into(), None, DaliParameters::parse("STEPS=1")).await.unwrap().id;
+    let at = format!("/{of_visitor}");
+    assert!(bench.ask(&Method::GET, &at, "", Some("ann")).await.is_ok());
+    assert_eq!(bench.post(&format!("{at}/phase"), "PHASE=RUN").await.unwrap_err().status(), 403);
+    assert_eq!(bench.jobs.get("v", None).unwrap().phase, Phase::Pending);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_fills_the_room_of_others() {
+    let mut bench = Bench::new();
+    let id = bench.create(&format!("STEPS=1&TABLE={}", "x".repeat(150))).await;
+    let more = format!("MORE={}", "x".repeat(150));
+    assert_eq!(bench.post(&format!("{id}/parameters"), &more).await.unwrap_err().status(), 503);
+    let other = DaliParameters::parse(&more);
+    assert!(bench.jobs.create("other".into(), Some("ben".into()), other).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

@@ -287,6 +287,7 @@ mod tests {
             arraysize: String::new(),
             unit: "deg".into(),
             ucd: "pos.eq.ra".into(),
+            xtype: String::new(),
             description: "Right ascension".into(),
         };
         assert_eq!(read.fields[0], ra);
