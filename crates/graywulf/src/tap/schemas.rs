@@ -18,7 +18,7 @@ use vo::{
 };
 
 use super::catalogue::{Catalogue, CatalogueTable, NO_SCHEMA, column_identifier};
-use crate::output::column_of;
+use crate::{engine::GivenTables, output::column_of};
 
 /// All schemas: those of tables by their names, and `TAP_SCHEMA` at the end.
 pub(super) fn schemas(catalogue: &Catalogue) -> Vec<SchemaDescription> {
@@ -84,7 +84,7 @@ fn foreign_key((_, column, target, target_column): &OwnKey) -> ForeignKey {
 ///
 /// # Errors
 /// None that is known: its columns are as long as each other.
-pub(super) fn own_tables(schemas: &[SchemaDescription]) -> Result<Vec<(Vec<String>, Arc<dyn TableProvider>)>> {
+pub(super) fn own_tables(schemas: &[SchemaDescription]) -> Result<GivenTables> {
     let mut rows: BTreeMap<&str, Vec<Vec<Cell>>> = BTreeMap::new();
     let mut keys = 0;
     let mut add = |table, row| rows.entry(table).or_default().push(row);
@@ -135,11 +135,11 @@ pub(super) fn own_tables(schemas: &[SchemaDescription]) -> Result<Vec<(Vec<Strin
             }
         }
     }
-    let mut tables = Vec::new();
+    let mut tables = GivenTables::new();
     for (name, _, columns) in &OWN_TABLES {
         let rows = rows.remove(name).unwrap_or_default();
         let parts = vec!["tap_schema".to_owned(), (*name).to_owned()];
-        tables.push((parts, table_of(columns, &rows)?));
+        tables.insert(parts, table_of(columns, &rows)?);
     }
     Ok(tables)
 }
