@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import shutil
 import socket
@@ -367,6 +368,32 @@ def test_names_mean_what_they_say_where_they_stand(service: TAPService, stars: p
     assert body == b"p\n1.0 2.0\n"
 
 
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("ABS(-2)", 2),
+        ("CEILING(1.2) + FLOOR(1.8) + TRUNCATE(1.9) + ROUND(2.5)", 2 + 1 + 1 + 3),
+        ("ROUND(1.236, 2)", 1.24),
+        ("DEGREES(RADIANS(90))", 90),
+        ("LOG(EXP(2)) + LOG10(1000)", 5),
+        ("MOD(7, 4) + POWER(2, 3) + SQRT(9)", 14),
+        ("SIN(PI() / 2) + COS(0) + TAN(0) + COT(PI() / 4)", 3),
+        ("ASIN(1) - ACOS(0) + ATAN(0) + ATAN2(0, 1)", 0),
+        ("CASE WHEN RAND() < 1 AND RAND(5) >= 0 THEN 1 ELSE 0 END", 1),
+        ("COALESCE(NULL, CAST('7' AS INTEGER))", 7),
+        ("CASE WHEN LOWER('Ab') || UPPER('c') = 'abC' AND 'Messier' ILIKE 'mess%' THEN 1 END", 1),
+        ("DISTANCE(POINT(10, 20), POINT(10, 21))", 1),
+        ("AREA(CIRCLE(0, 0, 180))", 360**2 / math.pi),
+        # The middle of an octant is as far from each axis.
+        ("COORD2(CENTROID(POLYGON(0, 0, 90, 0, 0, 90)))", math.degrees(math.asin(1 / math.sqrt(3)))),
+        ("INTERSECTS(CIRCLE(0, 0, 1), BOX(1.5, 0, 2, 2)) - CONTAINS(CIRCLE(0, 0, 1), CIRCLE(1, 0, 1))", 1),
+    ],
+)
+def test_each_function_of_adql_is_there(service: TAPService, expression: str, value: float) -> None:
+    rows = found(service, f"SELECT TOP 1 {expression} AS v FROM {STARS}")
+    assert float(rows["v"][0]) == pytest.approx(value, rel=1e-3)
+
+
 def test_who_does_not_read_holds_nobody_up(service: TAPService) -> None:
     """Turns are for queries that run: as many as there are wait for nothing, and others are answered."""
     address = urllib.parse.urlparse(service.baseurl)
@@ -387,6 +414,13 @@ def test_who_does_not_read_holds_nobody_up(service: TAPService) -> None:
         connection.close()
     # Who has left has given its turn back.
     assert len(found(service, f"SELECT TOP 1 ID FROM {STARS}")) == 1
+
+
+def test_jobs_are_kept_in_a_folder_alone(cloud: sector.LocalCloud, stars: pa.Table) -> None:
+    environment = {**os.environ, "SECTOR_PROFILE": str(cloud.profile)}
+    typed = ["sector", "tap", "--listen", "127.0.0.1:0", "--folder", f"{FOLDER}/Stars/table.json"]
+    ended = subprocess.run(typed, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 2 and "is a file" in ended.stderr
 
 
 def test_a_visitors_job_gets_nobodys_rights(cloud: sector.LocalCloud, stars: pa.Table) -> None:

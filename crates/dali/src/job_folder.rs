@@ -5,7 +5,7 @@
 use std::{io::Cursor, sync::Arc};
 
 use bytes::Bytes;
-use client::{Acl, Client, FileReader, FileWriter, PutOptions, SectorPath};
+use client::{Acl, Client, EntryKind, FileReader, FileWriter, PutOptions, SectorPath};
 use futures_util::{Stream, StreamExt, stream};
 use terminal::{Failure, say};
 use tokio::task::JoinSet;
@@ -27,7 +27,11 @@ impl JobFolder {
     /// # Errors
     /// What the cloud refuses.
     pub async fn open(cloud: Client, folder: SectorPath) -> Result<Self, Failure> {
-        if cloud.find(&folder).await?.is_none() {
+        let found = cloud.find(&folder).await?;
+        if found.as_ref().is_some_and(|entry| matches!(entry.kind, EntryKind::File(_))) {
+            return Err(Failure::usage(format!("`{folder}` is a file: jobs are kept in a folder")));
+        }
+        if found.is_none() {
             cloud.make_folder(&folder, true).await?;
             cloud.set_acl(&folder, Acl::default()).await?;
         } else if !cloud.acl(&folder).await?.effective.is_empty() {

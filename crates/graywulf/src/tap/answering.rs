@@ -110,7 +110,8 @@ pub(super) fn threads() -> Result<&'static Handle, Fault> {
     Ok(built.handle())
 }
 
-fn too_long() -> Fault {
+/// That a query at once has had its time.
+pub(super) fn too_long() -> Fault {
     Fault::Unavailable(format!("a query at once runs for {} s at most: send it to /async", SYNC_LIMIT.as_secs()))
 }
 

@@ -60,9 +60,9 @@ pub(crate) async fn run(cloud: &Client, arguments: &Arguments, global: &Global) 
     });
     let url = server.url();
     if global.json {
-        terminal::show::json(&serde_json::json!({ "url": format!("{url}{}", BASE) }))?;
+        terminal::show::json(&serde_json::json!({ "url": format!("{url}{BASE}") }))?;
     } else {
-        terminal::show::line(format!("tables for programs at {url}{}", BASE));
+        terminal::show::line(format!("tables for programs at {url}{BASE}"));
     }
     serve(server, rooms(service), jobs, global).await
 }

@@ -9,7 +9,7 @@ use axum::{
 };
 use dali::{DaliRequest, answer_jobs, fault as text_fault, respond, typed};
 use http::{Method, StatusCode, header};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use vo::{
     Fault,
     uws::{Phase, Reply},
@@ -18,7 +18,7 @@ use vo::{
 };
 
 use super::{
-    answering::{Question, answer},
+    answering::{Question, answer, too_long},
     capabilities::{self, EXAMPLES_TYPE},
     limits::{BASE, SYNC_LIMIT, UPLOAD_BYTES_MAX},
     query::{TapQuery, UploadedFrom, UploadedTable, uploads},
@@ -44,7 +44,11 @@ pub(super) async fn sync(State(service): State<Arc<TapService>>, request: Reques
                     let sent = asked.uploads.iter().find(|sent| sent.name == *part);
                     sent.ok_or_else(|| missing_part(part))?.bytes.clone()
                 }
-                UploadedFrom::Url(url) => service.queries.fetcher.fetch(url, room).await?.into(),
+                UploadedFrom::Url(url) => {
+                    // The turn is held meanwhile.
+                    let fetching = service.queries.fetcher.fetch(url, room);
+                    timeout_at(ends, fetching).await.map_err(|_| too_long())??.into()
+                }
             };
             room = room.saturating_sub(document.len());
             uploads.insert(table.clone(), document);
