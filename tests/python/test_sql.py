@@ -225,6 +225,21 @@ def test_tables_of_fits_are_loaded_and_written(
     assert code == 1 and "bad.fits" in why
 
 
+def test_a_result_never_replaces_a_pipe_nor_a_link(program: Program, tmp_path: Path) -> None:
+    # By root, a rename onto /dev/null leaves a file where every program of the machine wants a device.
+    pipe, link, real = tmp_path / "pipe", tmp_path / "link.csv", tmp_path / "real.csv"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    program("sql", "SELECT 1 AS one", "--format", "csv", "--to", pipe)
+    assert os.read(reader, 100) == b"one\n1\n"
+    os.close(reader)
+    assert pipe.is_fifo()
+    real.write_text("old\n")
+    link.symlink_to(real)
+    program("sql", "SELECT 2 AS two", "--to", link)
+    assert link.is_symlink() and real.read_text() == "two\n2\n"
+
+
 def test_a_value_may_have_the_end_of_a_line_in_it(
     program: Program, cloud: sector.LocalCloud, folder: str, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ pub use error::{ClientError, reason_of};
 pub use file::{
     checksummed_file::{ChecksummedFile, UnreadableBytes},
     get::GetOptions,
+    local_target::LocalTarget,
     put::PutOptions,
     reader::FileReader,
     stream::FileStream,

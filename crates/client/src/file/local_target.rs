@@ -8,7 +8,7 @@ use std::{
 
 /// What a local path leads to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum LocalTarget {
+pub enum LocalTarget {
     /// Nothing yet; a link that leads nowhere counts as that.
     Nothing,
     /// A file or folder, with its path behind all links.
@@ -19,7 +19,10 @@ pub(crate) enum LocalTarget {
 
 impl LocalTarget {
     /// What is at `path` now.
-    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// A path that cannot be looked at.
+    pub fn at(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
             Ok(found) if found.is_file() || found.is_dir() => match fs::symlink_metadata(path)?.is_symlink() {
                 true => Ok(Self::File(fs::canonicalize(path)?)),

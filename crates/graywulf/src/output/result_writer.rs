@@ -1,12 +1,15 @@
 //! Writes rows while they come. A file appears when it is whole: beside it stands a temporary one until then, which goes
-//! when the query fails. It never prints to anything but standard output and that file.
+//! when the query fails. A device or pipe gets the bytes, and is never replaced. It never prints to anything but
+//! standard output and that file.
 
 use std::{
+    fs::File,
     io::{self, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use client::LocalTarget;
 use datafusion::{
     arrow::{
         array::{ArrayRef, AsArray, RecordBatch, StringArray},
@@ -32,6 +35,11 @@ pub(crate) enum OutputFile {
         file: io::BufWriter<NamedTempFile>,
         path: PathBuf,
     },
+    /// A device, a pipe or a socket.
+    Special {
+        file: io::BufWriter<File>,
+        path: PathBuf,
+    },
     /// Memory, out of which somebody takes it.
     Shared(SharedBytes),
 }
@@ -52,34 +60,46 @@ impl SharedBytes {
 }
 
 impl OutputFile {
-    /// `None` and `-` are standard output.
+    /// `None` and `-` are standard output. If the path is a link, what it leads to is written.
     ///
     /// # Errors
     /// A folder in which no file can be made.
     pub(crate) fn create(path: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = path.filter(|path| *path != Path::new("-")) else { return Ok(Self::Standard) };
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
         if path.is_dir() {
             return Err(Failure::usage(format!("`{}` is a folder: name a file", path.display())));
         }
+        let unwritable = |error: io::Error| Failure::local("write", path, &error);
+        let real = match LocalTarget::at(path).map_err(unwritable)? {
+            LocalTarget::Nothing => path.to_owned(),
+            LocalTarget::File(real) => real,
+            LocalTarget::Special => {
+                let file = File::options().write(true).open(path).map_err(unwritable)?;
+                return Ok(Self::Special { file: io::BufWriter::new(file), path: path.to_owned() });
+            }
+        };
+        let folder = match real.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
         let mut builder = tempfile::Builder::new();
         // As any new file: what the user's umask leaves.
         let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-        let file = builder.prefix(".sector-sql-").permissions(permissions).tempfile_in(folder);
-        let file = file.map_err(|error| Failure::local("write", path, &error))?;
-        Ok(Self::File { file: io::BufWriter::new(file), path: path.to_owned() })
+        let file = builder.prefix(".sector-sql-").permissions(permissions).tempfile_in(folder).map_err(unwritable)?;
+        Ok(Self::File { file: io::BufWriter::new(file), path: real })
     }
 
     /// Makes the file appear.
     fn publish(self) -> Result<(), Failure> {
-        let Self::File { file, path } = self else { return Ok(()) };
-        let unwritable = |error: &io::Error| Failure::local("write", &path, error);
-        let file = file.into_inner().map_err(|error| unwritable(error.error()))?;
-        file.persist(&path).map_err(|error| unwritable(&error.error))?;
-        Ok(())
+        match self {
+            Self::Standard | Self::Shared(_) => Ok(()),
+            Self::Special { mut file, path } => file.flush().map_err(|error| Failure::local("write", &path, &error)),
+            Self::File { file, path } => {
+                let unwritable = |error: &io::Error| Failure::local("write", &path, error);
+                let file = file.into_inner().map_err(|error| unwritable(error.error()))?;
+                file.persist(&path).map(drop).map_err(|error| unwritable(&error.error))
+            }
+        }
     }
 }
 
@@ -91,6 +111,7 @@ impl Write for OutputFile {
                 Ok(bytes.len())
             }
             Self::File { file, .. } => file.write(bytes),
+            Self::Special { file, .. } => file.write(bytes),
             Self::Shared(shared) => {
                 shared.lock().extend_from_slice(bytes);
                 Ok(bytes.len())
@@ -102,6 +123,7 @@ impl Write for OutputFile {
         match self {
             Self::Standard | Self::Shared(_) => Ok(()),
             Self::File { file, .. } => file.flush(),
+            Self::Special { file, .. } => file.flush(),
         }
     }
 }
@@ -137,7 +159,7 @@ impl ResultWriter {
     pub(crate) fn new(format: ResultFormat, to: OutputFile, schema: &SchemaRef) -> Result<Self, Failure> {
         let path = match &to {
             OutputFile::Standard => "standard output".to_owned(),
-            OutputFile::File { path, .. } => path.display().to_string(),
+            OutputFile::File { path, .. } | OutputFile::Special { path, .. } => path.display().to_string(),
             OutputFile::Shared(_) => "the answer".to_owned(),
         };
         let with_names = csv::WriterBuilder::new().with_header(true);
@@ -176,7 +198,7 @@ impl ResultWriter {
                 Writer::Votable(Box::new(VotableWriter::new(schema, Serialisation::TableData, to)))
             }
             (ResultFormat::Fits, _) => Writer::Fits { to, schema: schema.clone(), rows: Vec::new(), bytes: 0 },
-            (ResultFormat::Arrow, OutputFile::Standard | OutputFile::Shared(_)) => {
+            (ResultFormat::Arrow, OutputFile::Standard | OutputFile::Special { .. } | OutputFile::Shared(_)) => {
                 let writer = ipc::writer::StreamWriter::try_new(to, schema);
                 Writer::ArrowStream(Box::new(writer.map_err(|error| arrow_failure(&path, &error))?))
             }
