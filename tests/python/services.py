@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,13 @@ import sector
 @contextmanager
 def serving(cloud: sector.LocalCloud, *words: str) -> Iterator[str]:
     """`sector WORDS` at a free port, as the cloud's own user; its address."""
+    with started(cloud, *words) as (url, _):
+        yield url
+
+
+@contextmanager
+def started(cloud: sector.LocalCloud, *words: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The same with its process."""
     typed = ["sector", *words, "--listen", "127.0.0.1:0", "--json"]
     environment = {**os.environ, "SECTOR_PROFILE": str(cloud.profile)}
     process = subprocess.Popen(typed, env=environment, stdout=subprocess.PIPE, text=True)
@@ -23,8 +31,10 @@ def serving(cloud: sector.LocalCloud, *words: str) -> Iterator[str]:
         assert line, f"{words[0]} did not start"
         lines.append(line)
     try:
-        yield json.loads("".join(lines))["url"]
+        yield json.loads("".join(lines))["url"], process
     finally:
         process.terminate()
+        # One that was stopped goes on to its end.
+        process.send_signal(signal.SIGCONT)
         process.wait()
         process.stdout.close()

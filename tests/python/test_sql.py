@@ -8,7 +8,6 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -19,37 +18,10 @@ import pytest
 from astropy import units
 from astropy.coordinates import SkyCoord, search_around_sky
 from astropy.table import Table
-from tpch_queries import QUERIES
+from sql_support import Program, compare_tpch, load_tpch, make_tpch, rows, sky
 
 import sector
 import sector.sql
-
-TPCH_TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
-
-
-class Program:
-    """The program, as a user of the cloud."""
-
-    def __init__(self, profile: Path) -> None:
-        self.environment = {**os.environ, "SECTOR_PROFILE": str(profile)}
-
-    def __call__(self, *words: object, given: str | None = None) -> str:
-        """What it prints; it must succeed."""
-        done = self.ended(*words, given=given)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def ended(self, *words: object, given: str | None = None) -> subprocess.CompletedProcess[str]:
-        typed = ["sector", *map(str, words)]
-        return subprocess.run(
-            typed, env=self.environment, input=given, capture_output=True, text=True, check=False, timeout=120
-        )
-
-    def refused(self, *words: object) -> tuple[int, str]:
-        """The exit code, and what it says."""
-        done = self.ended(*words)
-        assert done.returncode != 0, done.stdout
-        return done.returncode, done.stderr.strip()
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +37,6 @@ def stars(tmp_path: Path) -> Path:
         'id,ra,dec,mag,name\n1,10.5,-20.25,5.5,"a, ""b"""\n2,359.9,89.5,6.5,\n3,0.1,-89.5,,Ä\n4,10.6,-20.24,7.25,d\n'
     )
     return path
-
-
-def rows(table: pa.Table) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = table.to_pylist()
-    return found
 
 
 def test_a_table_is_made_loaded_and_asked(program: Program, cloud: sector.LocalCloud, folder: str, stars: Path) -> None:
@@ -441,52 +408,18 @@ def test_who_stops_in_the_middle_ends_the_query(program: Program, cloud: sector.
 
 @pytest.fixture(scope="module")
 def tpch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """TPC-H at a hundredth of its unit, by a generator that nobody here wrote."""
-    path = tmp_path_factory.mktemp("tpch")
-    subprocess.run(["tpchgen-cli", "parquet", "-s", "0.01", f"--output-dir={path}"], check=True, capture_output=True)
-    return path
+    return make_tpch(tmp_path_factory.mktemp("tpch"))
 
 
 @pytest.fixture(scope="module")
 def tpch_cloud(program: Program, cloud: sector.LocalCloud, tpch: Path) -> Iterator[sector.LocalCloud]:
-    """Its tables in the cloud: the larger ones in several slices."""
-    for name in TPCH_TABLES:
-        program("table", "create", f"/tpch/{name}", "--like", tpch / f"{name}.parquet")
-        program("table", "load", f"/tpch/{name}", tpch / f"{name}.parquet", "--slice-size", "300kB")
+    load_tpch(program, tpch, "/tpch")
     yield cloud
     cloud.remove("/tpch", recursive=True)
 
 
 def test_all_answers_to_tpch_are_those_of_duckdb(tpch_cloud: sector.LocalCloud, tpch: Path) -> None:
-    judge = duckdb.connect()
-    for name in TPCH_TABLES:
-        judge.sql(f"CREATE VIEW {name} AS FROM '{tpch / name}.parquet'")
-    for number, statement in QUERIES.items():
-        expected = judge.sql(statement).fetchall()
-        found = [tuple(row.values()) for row in rows(tpch_cloud.sql(statement, folder="/tpch"))]
-        assert len(found) == len(expected), number
-        for one, other in zip(found, expected, strict=True):
-            for mine, theirs in zip(one, other, strict=True):
-                if isinstance(theirs, str) or theirs is None or not hasattr(theirs, "__float__"):
-                    assert mine == theirs, (number, one, other)
-                else:
-                    # Averages and quotients of decimals are rounded at different places.
-                    assert float(mine) == pytest.approx(float(theirs), rel=1e-6, abs=1e-4), (number, one, other)
-
-
-def sky(count: int, seed: int) -> pa.Table:
-    """Positions everywhere on the sky, dense at both poles and where right ascension begins anew."""
-    random = np.random.default_rng(seed)
-    ra = np.concatenate([random.uniform(0, 360, count * 3), random.uniform(-0.02, 0.02, count) % 360])
-    dec = np.concatenate(
-        [
-            np.degrees(np.arcsin(random.uniform(-1, 1, count))),
-            90 - random.exponential(0.01, count),
-            random.exponential(0.01, count) - 90,
-            random.uniform(-0.02, 0.02, count),
-        ]
-    )
-    return pa.table({"id": np.arange(len(ra)), "ra": ra, "dec": dec})
+    compare_tpch(lambda statement: tpch_cloud.sql(statement, folder="/tpch"), tpch)
 
 
 @pytest.mark.parametrize("arcsec", [0.5, 10.0, 60.0, 3600.0])

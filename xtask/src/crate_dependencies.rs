@@ -52,7 +52,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("oct", &["protocol", "daemon", "client", "terminal", "terasort", "functions", "measure", "testbed"]),
     ("dali", &["client", "daemon", "gateway", "terminal", "vo"]),
     ("astroportal", &["protocol", "daemon", "client", "gateway", "terminal", "fits", "udf", "vo", "dali"]),
-    ("graywulf", &["protocol", "client", "terminal", "vo", "dali", "fits"]),
+    ("graywulf", &["protocol", "client", "gateway", "terminal", "vo", "dali", "fits"]),
     ("python", &["client", "gmp"]),
     ("sim", &["protocol", "sphere", "net", "store", "master", "node", "functions", "udf"]),
     ("tests", &["protocol", "client", "functions", "testbed"]),

@@ -17,5 +17,5 @@ pub use form::Upload;
 pub use job_folder::JobFolder;
 pub use jobs::{answer_jobs, respond};
 pub use request::DaliRequest;
-pub use server::{Listen, bind, serve};
+pub use server::{DoorSecurity, Listen, bind, serve, sweep};
 pub use service_address::ServiceAddress;

@@ -4,10 +4,11 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::Router;
+use clap::Args;
 use client::{Client, Profile};
 use daemon::{
     settings::{Checked, GatewaySettings},
-    shutdown::TaskGroup,
+    shutdown::{ShutdownToken, TaskGroup},
 };
 use gateway::GatewayServer;
 use terminal::{Failure, Global, interrupted, say};
@@ -23,11 +24,21 @@ pub struct Listen {
     pub listen: SocketAddr,
     /// Visitors without a login read what the program's user may read.
     pub public: bool,
-    /// Its certificate for browsers, PEM.
+    /// Its certificate.
+    pub security: DoorSecurity,
+}
+
+/// How what passes a door is kept from others.
+#[derive(Clone, Debug, Args)]
+pub struct DoorSecurity {
+    /// Its certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "key")]
     pub certificate: Option<PathBuf>,
-    /// The private key of the certificate.
+    /// The private key of the certificate
+    #[arg(long, value_name = "FILE", requires = "certificate")]
     pub key: Option<PathBuf>,
-    /// Serve readable text beyond this machine too.
+    /// Serve readable text beyond this machine too, for example behind a server that adds TLS
+    #[arg(long)]
     pub insecure_http: bool,
 }
 
@@ -43,25 +54,20 @@ pub async fn bind(cloud: &Client, listen: &Listen) -> Result<GatewayServer, Fail
     Ok(server.map_err(|error| error.refusal())?)
 }
 
-/// Serves `rooms` beside the page until Ctrl-C, and removes jobs whose time has come.
+/// Serves `rooms` beside the page until Ctrl-C, and does `work` meanwhile.
 ///
 /// # Errors
-/// If requests do not end in time when it stops.
-pub async fn serve<S: Service>(
+/// If requests, or the work, do not end in time when it stops.
+pub async fn serve<W: Future<Output = ()> + Send + 'static>(
     server: GatewayServer,
     rooms: Router,
-    jobs: Jobs<S>,
+    work: impl FnOnce(ShutdownToken) -> W,
     global: &Global,
 ) -> Result<(), Failure> {
     let tasks = TaskGroup::new();
     let stopping = tasks.token();
     tasks.spawn("web door", async move { server.run(rooms, stopping).await });
-    let stopping = tasks.token();
-    tasks.spawn("jobs whose time has come", async move {
-        while stopping.run_until_cancelled(tokio::time::sleep(SWEEP_PERIOD)).await.is_some() {
-            jobs.sweep(Timestamp::now()).await;
-        }
-    });
+    tasks.spawn("its work", work(tasks.token()));
     let interruption = interrupted().await;
     if !global.quiet {
         say!("sector: stopping");
@@ -70,12 +76,20 @@ pub async fn serve<S: Service>(
     stopped.map_err(|error| interruption.failure(error.to_string()))
 }
 
+/// Removes jobs whose time has come, until it is asked to stop.
+pub async fn sweep<S: Service>(jobs: Jobs<S>, stopping: ShutdownToken) {
+    while stopping.run_until_cancelled(tokio::time::sleep(SWEEP_PERIOD)).await.is_some() {
+        jobs.sweep(Timestamp::now()).await;
+    }
+}
+
 fn settings(listen: &Listen, profile: &Profile) -> Result<Checked<GatewaySettings>, Failure> {
     let mut table = toml::Table::new();
     table.insert("master".into(), profile.address.to_string().into());
     table.insert("listen".into(), listen.listen.to_string().into());
-    table.insert("insecure_http".into(), listen.insecure_http.into());
-    for (name, file) in [("certificate", &listen.certificate), ("key", &listen.key)] {
+    let DoorSecurity { certificate, key, insecure_http } = &listen.security;
+    table.insert("insecure_http".into(), (*insecure_http).into());
+    for (name, file) in [("certificate", certificate), ("key", key)] {
         if let Some(file) = file {
             table.insert(name.into(), file.display().to_string().into());
         }

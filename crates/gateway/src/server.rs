@@ -39,6 +39,7 @@ pub struct GatewayServer {
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
     connections_max: usize,
+    streams_max: u32,
     web: web::Web,
     cloud: Cloud,
     webhooks: Vec<Webhook>,
@@ -111,7 +112,21 @@ impl GatewayServer {
         };
         let web = web::Web::new(cloud.clone(), about, counts.clone());
         let connections_max = settings.connections_max as usize;
-        Ok(Self { listener, address, acceptor, connections_max, web, cloud, webhooks, counts, metrics, signed: None })
+        let streams_max = STREAMS_MAX;
+        let signed = None;
+        Ok(Self {
+            listener,
+            address,
+            acceptor,
+            connections_max,
+            streams_max,
+            web,
+            cloud,
+            webhooks,
+            counts,
+            metrics,
+            signed,
+        })
     }
 
     /// Where it listens.
@@ -145,6 +160,12 @@ impl GatewayServer {
         Self { signed: Some(SignedRoom::new(takes, router)), ..self }
     }
 
+    /// Takes so many requests at once on one connection, where those of one client wait for each other.
+    #[must_use]
+    pub fn with_streams_max(self, streams_max: u32) -> Self {
+        Self { streams_max, ..self }
+    }
+
     /// Serves until asked to stop, and then ends what is under way within [`STOP_PATIENCE`]. `rooms` are what it answers
     /// beside the page.
     pub async fn run(self, rooms: Router, stopping: ShutdownToken) {
@@ -159,9 +180,10 @@ impl GatewayServer {
             };
             let Some((stream, place)) = accepted else { continue };
             let (acceptor, router, stopping) = (self.acceptor.clone(), router.clone(), stopping.clone());
+            let streams_max = self.streams_max;
             let held = self.counts.hold(Lasting::Connection);
             tasks.spawn(async move {
-                serve(stream, acceptor, router, stopping).await;
+                serve(stream, acceptor, (router, streams_max), stopping).await;
                 drop((place, held));
             });
         }
@@ -209,7 +231,7 @@ async fn accept(
     }
 }
 
-async fn serve(stream: TcpStream, acceptor: Option<TlsAcceptor>, router: Router, stopping: ShutdownToken) {
+async fn serve(stream: TcpStream, acceptor: Option<TlsAcceptor>, router: (Router, u32), stopping: ShutdownToken) {
     // Small answers go out at once. If that cannot be set, they are only slower.
     let _ = stream.set_nodelay(true);
     match acceptor {
@@ -222,7 +244,7 @@ async fn serve(stream: TcpStream, acceptor: Option<TlsAcceptor>, router: Router,
     }
 }
 
-async fn serve_http<S>(stream: S, router: Router, stopping: ShutdownToken)
+async fn serve_http<S>(stream: S, (router, streams_max): (Router, u32), stopping: ShutdownToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -231,7 +253,7 @@ where
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
+        .max_concurrent_streams(streams_max)
         .keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
@@ -253,7 +275,7 @@ where
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// For the head of a request; also how long an idle HTTP/1 connection is kept.
 const HEADER_MAX: Duration = Duration::from_secs(60);
-/// Requests at once on one HTTP/2 connection.
+/// Requests at once on one HTTP/2 connection, where nothing else is said.
 const STREAMS_MAX: u32 = 64;
 /// A silent HTTP/2 peer is asked this often, and given up after as long.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);

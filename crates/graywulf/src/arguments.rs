@@ -5,9 +5,10 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
+use dali::DoorSecurity;
 use terminal::{Global, cloud_path, count_within};
 
-use crate::{output::ResultFormat, tables::ColumnDescription};
+use crate::{output::ResultFormat, tables::ColumnDescription, workers::WorkerAddress};
 
 /// Tables of Parquet slices, and SQL over them.
 #[derive(Debug, Parser)]
@@ -43,6 +44,12 @@ pub(crate) enum Command {
         \x20         sector tap --tables /sky --public --listen 0.0.0.0:443 --certificate c.pem --key k.pem\n\n\
         TOPCAT, pyvo and others take its address, such as http://127.0.0.1:7082/tap. Each sees what its user may read.")]
     Tap(Tap),
+    /// Run parts of queries beside a node, where slices lie
+    #[command(after_help = "Examples: sector worker\n\
+        \x20         sector worker --listen 0.0.0.0:7083 --certificate c.pem --key k.pem\n\n\
+        Start one on each machine that has a node. Then `sector sql`, `xmatch` and `tap` use them: --workers a:7083,b:7083,\n\
+        or the variable SECTOR_WORKERS. A part reads with the rights of who asks.")]
+    Worker(Worker),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -58,6 +65,8 @@ pub(crate) struct Sql {
     pub(crate) folder: String,
     #[command(flatten)]
     pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) workers: WorkersUsed,
     #[command(flatten)]
     pub(crate) room: Room,
 }
@@ -82,6 +91,8 @@ pub(crate) struct Xmatch {
     #[command(flatten)]
     pub(crate) output: Output,
     #[command(flatten)]
+    pub(crate) workers: WorkersUsed,
+    #[command(flatten)]
     pub(crate) room: Room,
 }
 
@@ -99,21 +110,48 @@ pub(crate) struct Tap {
     /// Visitors without a login read what you may read
     #[arg(long)]
     pub(crate) public: bool,
-    /// Its certificate, PEM
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub(crate) certificate: Option<PathBuf>,
-    /// The private key of the certificate
-    #[arg(long, value_name = "FILE", requires = "certificate")]
-    pub(crate) key: Option<PathBuf>,
-    /// Serve readable text beyond this machine too, for example behind a server that adds TLS
-    #[arg(long)]
-    pub(crate) insecure_http: bool,
+    #[command(flatten)]
+    pub(crate) security: DoorSecurity,
     /// Fetch tables for queries from this host, though its address is not a public one
     #[arg(long, value_name = "HOST")]
     pub(crate) upload_from: Vec<String>,
+    #[command(flatten)]
+    pub(crate) workers: WorkersUsed,
     /// What all queries may take together
     #[command(flatten)]
     pub(crate) room: Room,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Worker {
+    /// Address and port for queries; beyond this machine with --certificate and --key
+    #[arg(long, default_value = "127.0.0.1:7083", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) security: DoorSecurity,
+    /// Trust other workers with certificates of this file, PEM, and those that the system trusts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) workers_authority: Option<PathBuf>,
+    /// What all parts may take together
+    #[command(flatten)]
+    pub(crate) room: Room,
+}
+
+/// Workers that run parts of queries.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WorkersUsed {
+    /// Workers that run parts of the query, between commas: https://HOST:PORT, or HOST:PORT [default: $SECTOR_WORKERS]
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+    pub(crate) workers: Vec<WorkerAddress>,
+    /// Trust workers with certificates of this file, PEM, and those that the system trusts [default: $SECTOR_WORKERS_AUTHORITY]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) workers_authority: Option<PathBuf>,
+    /// Cut a plan into parts where it reads so much, or where workers are nearer to what it reads
+    #[arg(long, default_value = "16MB", value_name = "SIZE")]
+    pub(crate) workers_from: ByteSize,
+    /// Use workers without TLS on other machines: your login crosses the network as readable text
+    #[arg(long)]
+    pub(crate) insecure_workers: bool,
 }
 
 /// Where rows go, and how.

@@ -10,11 +10,13 @@ mod arguments;
 mod commands;
 mod crossmatch;
 mod engine;
+mod failure;
 mod output;
 mod sky;
 mod slices;
 mod storage;
 mod tables;
 mod tap;
+mod workers;
 
 pub use commands::main;

@@ -174,11 +174,18 @@ pub(crate) const FURTHER_HELP: &str = "Further commands are programs named secto
     table        Make, fill, describe and check tables\n  \
     xmatch       The pairs of two catalogues that lie near each other on the sky\n  \
     tap          Offer tables to programs of the Virtual Observatory: ADQL over TAP\n  \
+    worker       Run parts of queries beside a node, where slices lie\n  \
     oct          Terasort, MalStone, measurements, and sites with wide-area links on one machine";
 
 /// Commands of programs that are called without the program's name, too.
-const SHORT_NAMES: [(&str, &str); 5] =
-    [("portal", "images"), ("sql", "graywulf"), ("table", "graywulf"), ("xmatch", "graywulf"), ("tap", "graywulf")];
+const SHORT_NAMES: [(&str, &str); 6] = [
+    ("portal", "images"),
+    ("sql", "graywulf"),
+    ("table", "graywulf"),
+    ("xmatch", "graywulf"),
+    ("tap", "graywulf"),
+    ("worker", "graywulf"),
+];
 
 const APPLICATIONS: &[Application] = &[
     Application {
@@ -194,7 +201,7 @@ const APPLICATIONS: &[Application] = &[
     },
     Application {
         name: "graywulf",
-        commands: &["sql", "table", "xmatch", "tap"],
+        commands: &["sql", "table", "xmatch", "tap", "worker"],
         install: "cargo install --locked --path crates/graywulf",
     },
 ];

@@ -188,15 +188,8 @@ pub(crate) struct Portal {
     /// What images that are kept may take there
     #[arg(long, default_value = "10GB", value_name = "BYTES", requires = "hot")]
     pub(crate) hot_room: bytesize::ByteSize,
-    /// Its certificate for browsers, PEM
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub(crate) certificate: Option<PathBuf>,
-    /// The private key of the certificate
-    #[arg(long, value_name = "FILE", requires = "certificate")]
-    pub(crate) key: Option<PathBuf>,
-    /// Serve readable text beyond this machine too, for example behind a server that adds TLS
-    #[arg(long)]
-    pub(crate) insecure_http: bool,
+    #[command(flatten)]
+    pub(crate) security: DoorSecurity,
 }
 
 #[derive(Clone, Debug, Args)]

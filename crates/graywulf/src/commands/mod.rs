@@ -31,6 +31,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Sql(arguments) => Box::pin(sql::run(&cloud, &arguments, &global)).await,
         Command::Xmatch(arguments) => Box::pin(xmatch::run(&cloud, &arguments, &global)).await,
         Command::Tap(arguments) => Box::pin(crate::tap::run(&cloud, &arguments, &global)).await,
+        Command::Worker(arguments) => Box::pin(crate::workers::run(&cloud, &arguments, &global)).await,
         Command::Table(command) => Box::pin(table::run(&cloud, command, &global)).await,
     };
     session::close(&cloud).await;

@@ -1,11 +1,16 @@
-//! What the engine may take of this machine, by the options of a command. It never measures what is taken.
+//! What the engine may take of this machine, and which workers help, by the options of a command and the environment. It
+//! never measures what is taken.
 
-use std::num::NonZeroUsize;
+use std::{env, num::NonZeroUsize};
 
 use client::SectorPath;
 use terminal::Failure;
 
-use crate::{arguments::Room, engine::EngineSettings};
+use crate::{
+    arguments::{Room, WorkersUsed},
+    engine::EngineSettings,
+    workers::{WorkerAddress, Workers},
+};
 
 impl Room {
     /// The settings of an engine that looks for names in `base`.
@@ -33,6 +38,29 @@ impl Room {
     }
 }
 
+impl WorkersUsed {
+    /// The workers; `None` where none is named.
+    ///
+    /// # Errors
+    /// What of them cannot be, and a file that holds no certificate.
+    pub(crate) fn workers(&self) -> Result<Option<Workers>, Failure> {
+        let mut named = self.workers.clone();
+        if named.is_empty() {
+            let said = env::var(WORKERS_VARIABLE).unwrap_or_default();
+            let parse = |text: &str| text.parse::<WorkerAddress>();
+            let parsed: Result<_, _> =
+                said.split(',').map(str::trim).filter(|text| !text.is_empty()).map(parse).collect();
+            named = parsed.map_err(|why| Failure::usage(format!("${WORKERS_VARIABLE}: {why}")))?;
+        }
+        if named.is_empty() {
+            return Ok(None);
+        }
+        let authority = self.workers_authority.clone().or_else(|| env::var_os(AUTHORITY_VARIABLE).map(Into::into));
+        let from = self.workers_from.as_u64();
+        Workers::new(&named, authority.as_deref(), self.insecure_workers, from).map(Some)
+    }
+}
+
 /// Half of what is free now.
 fn default_memory() -> u64 {
     let known = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -45,6 +73,8 @@ fn free_bytes(meminfo: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
+const WORKERS_VARIABLE: &str = "SECTOR_WORKERS";
+const AUTHORITY_VARIABLE: &str = "SECTOR_WORKERS_AUTHORITY";
 /// With less, not even the first rows of a sort fit.
 const MEMORY_BYTES_MIN: u64 = 16_000_000;
 /// Where the machine does not say what is free.

@@ -2,10 +2,9 @@
 
 use std::{io::Read, sync::Arc};
 
-use client::{Client, Distance, Reason, SectorPath};
+use client::{Client, Reason, SectorPath};
 use datafusion::{dataframe::DataFrame, logical_expr::LogicalPlan};
 use futures_util::StreamExt;
-use serde::Serialize;
 use terminal::{Failure, Global, interrupted, say, show};
 
 use crate::{
@@ -13,44 +12,41 @@ use crate::{
     crossmatch::CrossMatchFunction,
     engine::{Engine, EngineSettings},
     output::{OutputFile, ResultFormat, ResultWriter, TextRows},
-    storage::SliceReads,
+    workers::{MissingWorker, QueryAtWorkers, WorkerReads, Workers},
 };
 
 /// `sector sql`.
 pub(super) async fn run(cloud: &Client, arguments: &Sql, global: &Global) -> Result<(), Failure> {
     let statement = statement(arguments)?;
     let settings = arguments.room.settings(SectorPath::parse(&arguments.folder)?)?;
-    answer_to(cloud, &settings, &statement, &arguments.output, global).await
+    let asked = Asked { settings, statement, output: &arguments.output, workers: arguments.workers.workers()? };
+    answer_to(cloud, &asked, global).await
+}
+
+/// A statement, and how it is answered.
+pub(super) struct Asked<'a> {
+    pub(super) settings: EngineSettings,
+    pub(super) statement: String,
+    pub(super) output: &'a Output,
+    pub(super) workers: Option<Workers>,
 }
 
 /// Runs a statement, until Ctrl-C.
-pub(super) async fn answer_to(
-    cloud: &Client,
-    settings: &EngineSettings,
-    statement: &str,
-    output: &Output,
-    global: &Global,
-) -> Result<(), Failure> {
-    let format = format(output, global)?;
+pub(super) async fn answer_to(cloud: &Client, asked: &Asked<'_>, global: &Global) -> Result<(), Failure> {
+    let format = format(asked.output, global)?;
     tokio::select! {
-        result = query(cloud, settings, statement, output, format) => result,
+        result = query(cloud, asked, format, global.quiet) => result,
         interruption = interrupted() => Err(interruption.failure("the query was cancelled")),
     }
 }
 
 /// Runs a statement, and once more where [`may_begin_anew`] says so.
-async fn query(
-    cloud: &Client,
-    settings: &EngineSettings,
-    statement: &str,
-    output: &Output,
-    format: ResultFormat,
-) -> Result<(), Failure> {
-    let first = run_once(cloud, settings, statement, output, format).await;
+async fn query(cloud: &Client, asked: &Asked<'_>, format: ResultFormat, is_quiet: bool) -> Result<(), Failure> {
+    let first = run_once(cloud, asked, format, is_quiet).await;
     let last = match first {
-        Err((failure, was_seen)) if may_begin_anew(&failure, was_seen) => {
-            tracing::debug!(%failure, "what the query reads is not there, it begins anew");
-            run_once(cloud, settings, statement, output, format).await
+        Err((failure, was_seen)) if may_begin_anew(&failure, was_seen, asked.workers.is_some()) => {
+            tracing::debug!(%failure, "what the query reads, or who reads it, is not there: it begins anew");
+            run_once(cloud, asked, format, is_quiet).await
         }
         other => other,
     };
@@ -58,30 +54,49 @@ async fn query(
 }
 
 /// Whether a query that failed may be right the next time. A table that was replaced while it was read has lost slices, and
-/// others are there now. Rows that were given out cannot be taken back.
-fn may_begin_anew(failure: &Failure, was_seen: bool) -> bool {
-    failure.reason == Reason::NotFound && !was_seen
+/// others are there now. Of workers, those that are left do the work. Rows that were given out cannot be taken back.
+fn may_begin_anew(failure: &Failure, was_seen: bool, has_workers: bool) -> bool {
+    let is_other_now = failure.reason == Reason::NotFound || (has_workers && failure.reason == Reason::Unavailable);
+    is_other_now && !was_seen
 }
 
 /// Runs a statement; an error says whether rows were given out before.
 async fn run_once(
     cloud: &Client,
-    settings: &EngineSettings,
-    statement: &str,
-    output: &Output,
+    asked: &Asked<'_>,
     format: ResultFormat,
+    is_quiet: bool,
 ) -> Result<(), (Failure, bool)> {
     let unseen = |failure| (failure, false);
-    let engine = Engine::new(cloud, settings).map_err(unseen)?;
+    let at_workers = match &asked.workers {
+        Some(workers) => at_workers(cloud, workers, is_quiet).await.map_err(unseen)?,
+        None => None,
+    };
+    let engine = Engine::extended(cloud, &asked.settings, |builder| match &at_workers {
+        Some(query) => query.distribute(builder),
+        None => Ok(builder),
+    });
+    let engine = engine.map_err(unseen)?;
     let function = CrossMatchFunction::new(engine.names().clone());
     engine.context().register_udtf("xmatch", Arc::new(function));
-    let planned = engine.plan(statement).await.map_err(unseen)?;
-    answer(&engine, planned, output, format).await
+    let planned = engine.plan(&asked.statement).await.map_err(unseen)?;
+    answer((&engine, at_workers.as_ref()), planned, asked.output, format).await
+}
+
+/// The workers that answer. Those that do not are named, and the query goes on.
+async fn at_workers(cloud: &Client, workers: &Workers, is_quiet: bool) -> Result<Option<QueryAtWorkers>, Failure> {
+    let fleet = workers.ready(cloud).await?;
+    if !is_quiet {
+        for MissingWorker { address, why } in fleet.missing() {
+            say!("sector: goes on without the worker {address}: {why}");
+        }
+    }
+    Ok(QueryAtWorkers::new(fleet))
 }
 
 /// Gives out the rows of a query; an error says whether some were given out before.
 async fn answer(
-    engine: &Engine,
+    (engine, at_workers): (&Engine, Option<&QueryAtWorkers>),
     planned: DataFrame,
     wanted: &Output,
     format: ResultFormat,
@@ -104,7 +119,11 @@ async fn answer(
             say!("the first {count} rows; --rows shows more, --to FILE and --format csv write all");
         }
         if is_analysis {
-            show_reads(engine);
+            let of_workers = match at_workers {
+                Some(query) => query.reads().await,
+                None => Vec::new(),
+            };
+            show_reads(engine, of_workers);
         }
         return Ok(());
     }
@@ -154,47 +173,29 @@ fn format(arguments: &Output, global: &Global) -> Result<ResultFormat, Failure> 
     }
 }
 
-/// What was read of a slice, for people.
-#[derive(Clone, Debug, Serialize)]
-struct ReadRow {
-    path: String,
-    level: &'static str,
-    reads: u64,
-    bytes: u64,
-    millis: u64,
-}
-
-/// What `EXPLAIN ANALYZE` adds: how near each slice was, and what was read of it.
-fn show_reads(engine: &Engine) {
-    let row = |(path, reads): (SectorPath, SliceReads)| ReadRow {
-        path: path.to_string(),
-        level: level(reads.distance),
-        reads: reads.reads,
-        bytes: reads.bytes,
-        millis: reads.waited.as_millis() as u64,
-    };
-    let rows: Vec<_> = engine.reads().files().into_iter().map(row).collect();
-    show::line("");
-    let cells = |row: &ReadRow| {
-        vec![
-            row.path.clone(),
-            row.level.to_owned(),
-            row.reads.to_string(),
-            show::size(row.bytes),
-            row.millis.to_string(),
-        ]
-    };
-    show::table(&["file", "copy at", " reads", " bytes", " ms waited"], &rows.iter().map(cells).collect::<Vec<_>>());
-}
-
-fn level(distance: Option<Distance>) -> &'static str {
-    match distance {
-        Some(Distance::SameNode) => "this machine",
-        Some(Distance::SameRack) => "this rack",
-        Some(Distance::SameSite) => "this site",
-        Some(Distance::OtherSite) => "another site",
-        None => "-",
+/// What `EXPLAIN ANALYZE` adds: who read what of each file, and how near it was.
+fn show_reads(engine: &Engine, of_workers: Vec<(String, Vec<WorkerReads>)>) {
+    let own = engine.reads().files().into_iter().map(WorkerReads::from).collect();
+    let is_only_here = of_workers.is_empty();
+    let readers: Vec<(String, Vec<WorkerReads>)> =
+        std::iter::once(("here".to_owned(), own)).chain(of_workers).collect();
+    let mut rows = Vec::new();
+    for (reader, files) in &readers {
+        for read in files {
+            let mut row = vec![read.path.clone(), read.level.clone()];
+            row.extend([read.reads.to_string(), show::size(read.bytes), read.millis.to_string()]);
+            if !is_only_here {
+                row.insert(0, reader.clone());
+            }
+            rows.push(row);
+        }
     }
+    show::line("");
+    let mut heads = vec!["file", "copy at", " reads", " bytes", " ms waited"];
+    if !is_only_here {
+        heads.insert(0, "read by");
+    }
+    show::table(&heads, &rows);
 }
 
 #[cfg(test)]
@@ -204,8 +205,15 @@ mod tests {
     #[test]
     fn a_query_begins_anew_where_a_slice_is_gone_and_nothing_was_seen() {
         let failed = |reason| Failure::new(reason, "it failed");
-        assert!(may_begin_anew(&failed(Reason::NotFound), false));
-        assert!(!may_begin_anew(&failed(Reason::NotFound), true));
-        assert!(!may_begin_anew(&failed(Reason::Failed), false));
+        assert!(may_begin_anew(&failed(Reason::NotFound), false, false));
+        assert!(!may_begin_anew(&failed(Reason::NotFound), true, true));
+        assert!(!may_begin_anew(&failed(Reason::Failed), false, true));
+    }
+
+    #[test]
+    fn a_query_begins_anew_where_a_worker_is_gone() {
+        let gone = Failure::new(Reason::Unavailable, "it is gone");
+        assert!(may_begin_anew(&gone, false, true) && !may_begin_anew(&gone, true, true));
+        assert!(!may_begin_anew(&gone, false, false));
     }
 }

@@ -3,19 +3,20 @@
 use client::{Client, SectorPath};
 use terminal::{Failure, Global};
 
-use super::sql::answer_to;
+use super::sql::{Asked, answer_to};
 use crate::arguments::Xmatch;
 
 /// `sector xmatch`.
 pub(super) async fn run(cloud: &Client, arguments: &Xmatch, global: &Global) -> Result<(), Failure> {
-    let Xmatch { left, right, radius, best, columns, output, room } = arguments;
+    let Xmatch { left, right, radius, best, columns, output, workers, room } = arguments;
     let settings = room.settings(SectorPath::root())?;
     let columns: Vec<_> = columns.iter().map(|column| identifier(column.trim())).collect();
     let columns = if columns.is_empty() { "*".to_owned() } else { columns.join(", ") };
     let keep = if *best { "best" } else { "all" };
     let (left, right) = (literal(left), literal(right));
     let statement = format!("SELECT {columns} FROM xmatch({left}, {right}, {radius:?}, '{keep}')");
-    answer_to(cloud, &settings, &statement, output, global).await
+    let asked = Asked { settings, statement, output, workers: workers.workers()? };
+    answer_to(cloud, &asked, global).await
 }
 
 /// A text as SQL writes it.

@@ -13,7 +13,7 @@ use datafusion::{
 use terminal::Failure;
 
 use super::{Keep, MatchTable};
-use crate::engine::{Names, TableFailure};
+use crate::{engine::Names, failure::TableFailure};
 
 /// The function.
 pub(crate) struct CrossMatchFunction {

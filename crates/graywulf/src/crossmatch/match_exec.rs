@@ -25,12 +25,19 @@ use datafusion::{
     },
 };
 use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::Sender;
 
-use super::{
-    Keep,
-    zone_index::{Position, ZoneIndex, separation_arcsec},
-};
+use super::zone_index::{Position, ZoneIndex, separation_arcsec};
+
+/// Which pairs of a row of the first table are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Keep {
+    /// All of them.
+    All,
+    /// The nearest one.
+    Best,
+}
 
 /// A strip of the sky: the rows of both tables, each with its position in the last two columns.
 #[derive(Clone, Debug)]
@@ -40,7 +47,7 @@ pub(super) struct Strip {
 }
 
 /// Where the columns of the result come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MatchedColumns {
     /// Columns of the first table that are read.
     pub(super) left: Vec<usize>,
@@ -50,7 +57,7 @@ pub(super) struct MatchedColumns {
     from: Vec<From>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum From {
     /// The column of this number among those read of the first table.
     Left(usize),
@@ -80,7 +87,7 @@ impl MatchedColumns {
 
 /// The step.
 #[derive(Debug)]
-pub(super) struct MatchExec {
+pub(crate) struct MatchExec {
     strips: Vec<Strip>,
     pairs: Pairs,
     properties: Arc<PlanProperties>,
@@ -106,6 +113,18 @@ impl MatchExec {
         at_once: usize,
     ) -> Self {
         let partitions = at_once.clamp(1, strips.len().max(1));
+        Self::in_partitions(strips, columns, radius_degrees, keep, schema, partitions)
+    }
+
+    /// The same with exactly so many partitions, some of which may be empty.
+    pub(super) fn in_partitions(
+        strips: Vec<Strip>,
+        columns: MatchedColumns,
+        radius_degrees: f64,
+        keep: Keep,
+        schema: SchemaRef,
+        partitions: usize,
+    ) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
             Partitioning::UnknownPartitioning(partitions),
@@ -114,6 +133,32 @@ impl MatchExec {
         );
         let pairs = Pairs { columns, radius_degrees, keep, schema };
         Self { strips, pairs, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    /// How many strips it has.
+    pub(crate) fn strips(&self) -> usize {
+        self.strips.len()
+    }
+
+    /// The plans of a strip: the rows that pass, and those that are held.
+    pub(crate) fn sides(&self, strip: usize) -> impl Iterator<Item = &Arc<dyn ExecutionPlan>> {
+        self.strips.get(strip).into_iter().flat_map(|strip| [&strip.left, &strip.right])
+    }
+
+    /// The same for some of the strips. A pair belongs to one strip, so no pair is lost or formed twice.
+    pub(crate) fn with_strips(&self, strips: &[usize]) -> Self {
+        let strips = strips.iter().filter_map(|at| self.strips.get(*at).cloned()).collect();
+        let Pairs { columns, radius_degrees, keep, schema } = self.pairs.clone();
+        Self::in_partitions(strips, columns, radius_degrees, keep, schema, self.partitions())
+    }
+
+    pub(super) fn partitions(&self) -> usize {
+        self.properties.partitioning.partition_count()
+    }
+
+    /// What it is made of.
+    pub(super) fn parts(&self) -> (&[Strip], &MatchedColumns, f64, Keep) {
+        (&self.strips, &self.pairs.columns, self.pairs.radius_degrees, self.pairs.keep)
     }
 }
 
@@ -158,7 +203,7 @@ impl ExecutionPlan for MatchExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let partitions = self.properties.partitioning.partition_count();
+        let partitions = self.partitions();
         let strips: Vec<Strip> = self.strips.iter().skip(partition).step_by(partitions).cloned().collect();
         let pairs = self.pairs.clone();
         let mut builder = RecordBatchReceiverStream::builder(Arc::clone(&self.pairs.schema), 2);

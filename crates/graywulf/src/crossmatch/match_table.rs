@@ -19,18 +19,9 @@ use terminal::Failure;
 
 use super::{
     PositionColumns,
-    match_exec::{MatchExec, MatchedColumns},
+    match_exec::{Keep, MatchExec, MatchedColumns},
     strip_plans::{Side, rows_of, strip_plans},
 };
-
-/// Which pairs of a row of the first table are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// All of them.
-    All,
-    /// The nearest one.
-    Best,
-}
 
 /// The pairs of two tables.
 pub(crate) struct MatchTable {

@@ -4,6 +4,7 @@
 //! a pair twice, since each belongs to the strip of its row of the first catalogue.
 
 mod function;
+mod match_codec;
 mod match_exec;
 mod match_table;
 mod position_columns;
@@ -14,7 +15,9 @@ mod zones_join;
 mod zones_planner;
 
 pub(crate) use function::CrossMatchFunction;
-pub(crate) use match_table::{Keep, MatchTable};
+pub(crate) use match_codec::MatchCodec;
+pub(crate) use match_exec::{Keep, MatchExec};
+pub(crate) use match_table::MatchTable;
 pub(crate) use position_columns::PositionColumns;
 pub(crate) use zones_join::ZonesJoinRule;
 pub(crate) use zones_planner::ZonesPlanner;

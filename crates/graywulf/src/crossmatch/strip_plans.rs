@@ -11,8 +11,10 @@ use datafusion::{
     logical_expr::{Cast, Expr, LogicalPlan, LogicalPlanBuilder},
     prelude::{DataFrame, SessionConfig, lit},
 };
+use datafusion_distributed::get_distributed_worker_resolver;
 
 use super::{
+    ZonesPlanner,
     match_exec::Strip,
     strips::{RowsWithin, strips},
     zone_index::ZoneIndex,
@@ -59,14 +61,17 @@ pub(super) async fn strip_plans(
     radius_degrees: f64,
     is_cut: bool,
 ) -> Result<Vec<Strip>> {
-    let at_once = state.config().target_partitions();
+    let workers = get_distributed_worker_resolver(state.config()).and_then(|workers| workers.get_urls());
+    let at_once = state.config().target_partitions() * workers.map_or(1, |urls| urls.len().max(1));
     let memory = match state.runtime_env().memory_pool.memory_limit() {
         MemoryLimit::Finite(bytes) => Some(bytes),
         _ => None,
     };
     let count = if is_cut { strip_count(at_once, right, memory) } else { 1 };
     let single = SessionConfig::clone(state.config()).with_target_partitions(1);
-    let single = SessionStateBuilder::new_from_existing(state.clone()).with_config(single).build();
+    // A strip runs as a whole where it is read, whoever runs the plan above it.
+    let single = SessionStateBuilder::new_from_existing(state.clone()).with_config(single);
+    let single = single.with_query_planner(Arc::new(ZonesPlanner)).build();
     let mut plans = Vec::new();
     for dec in strips(&left.known, count) {
         let margin = radius_degrees * OVERLAP;
@@ -86,7 +91,8 @@ fn strip_count(at_once: usize, right: &Side, memory_bytes: Option<usize>) -> usi
     // Half of the memory is for strips, and every thread has one.
     let strip_bytes = memory_bytes.unwrap_or(MEMORY_BYTES_UNKNOWN) / 2 / at_once.max(1);
     let for_memory = (needed / strip_bytes.max(1) as f64).ceil() as usize;
-    for_memory.clamp(at_once.max(1), STRIPS_MAX).next_multiple_of(at_once.max(1))
+    let at_once = at_once.clamp(1, STRIPS_MAX);
+    for_memory.clamp(at_once, STRIPS_MAX).next_multiple_of(at_once)
 }
 
 /// Where a table's rows are, as far as its slices say of the column of declination.

@@ -14,8 +14,7 @@ use datafusion::{
 };
 
 use super::{
-    Keep,
-    match_exec::{MatchExec, MatchedColumns},
+    match_exec::{Keep, MatchExec, MatchedColumns},
     strip_plans::{OVERLAP, Side, rows_of, scanned, strip_plans},
     zones_join::ZonesJoin,
 };

@@ -1,5 +1,5 @@
 //! Files of one schema as a table of the engine: the slices of a table, or files that a statement names. What is known
-//! of each file's values is passed on, so that a slice without wanted rows is never opened. It never reads a row.
+//! of each file's values leaves out those without wanted rows, which are never opened. It never reads a row.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use datafusion::{
     arrow::datatypes::SchemaRef,
     catalog::{Session, TableProvider},
-    common::Statistics,
+    common::{DFSchema, Statistics, pruning::PrunableStatistics},
     datasource::{
         TableType,
         file_format::{FileFormat, csv::CsvFormat, json::JsonFormat, parquet::ParquetFormat},
@@ -17,7 +17,8 @@ use datafusion::{
     },
     error::Result,
     execution::object_store::ObjectStoreUrl,
-    logical_expr::{Expr, TableProviderFilterPushDown},
+    logical_expr::{Expr, TableProviderFilterPushDown, utils::conjunction},
+    physical_optimizer::pruning::PruningPredicateBuilder,
     physical_plan::{ExecutionPlan, empty::EmptyExec},
 };
 
@@ -73,9 +74,27 @@ pub(crate) struct FilesTable {
 }
 
 impl FilesTable {
-    /// What is known of all files together.
-    fn total(&self) -> Statistics {
-        let known = self.files.iter().map(|file| file.statistics.as_deref()).collect::<Option<Vec<_>>>();
+    /// Files that may have rows for which all these conditions hold.
+    fn within(&self, conditions: &[Expr], state: &dyn Session) -> Vec<PartitionedFile> {
+        let known = self.files.iter().map(|file| file.statistics.clone()).collect::<Option<Vec<_>>>();
+        // What bounds cannot decide, such as a cast of one that has no place in the type, is no reason to fail.
+        let kept = known.and_then(|known| self.kept(known, conditions, state).ok().flatten());
+        let Some(kept) = kept else { return self.files.clone() };
+        self.files.iter().zip(kept).filter(|(_, is_kept)| *is_kept).map(|(file, _)| file.clone()).collect()
+    }
+
+    /// For each file whether it may have such rows; `None` without conditions.
+    fn kept(&self, known: Vec<Arc<Statistics>>, conditions: &[Expr], state: &dyn Session) -> Result<Option<Vec<bool>>> {
+        let Some(condition) = conjunction(conditions.to_vec()) else { return Ok(None) };
+        let condition = state.create_physical_expr(condition, &DFSchema::try_from(Arc::clone(&self.schema))?)?;
+        let condition =
+            PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema)).try_build(condition)?;
+        condition.prune(&PrunableStatistics::new(known, Arc::clone(&self.schema))).map(Some)
+    }
+
+    /// What is known of these files together.
+    fn total(&self, files: &[PartitionedFile]) -> Statistics {
+        let known = files.iter().map(|file| file.statistics.as_deref()).collect::<Option<Vec<_>>>();
         let Some(known) = known.filter(|known| !known.is_empty()) else {
             return Statistics::new_unknown(&self.schema);
         };
@@ -102,10 +121,11 @@ impl TableProvider for FilesTable {
         &self,
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _: &[Expr],
+        conditions: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if self.files.is_empty() {
+        let files = self.within(conditions, state);
+        if files.is_empty() {
             let schema = match projection {
                 Some(columns) => Arc::new(self.schema.project(columns)?),
                 None => Arc::clone(&self.schema),
@@ -115,8 +135,8 @@ impl TableProvider for FilesTable {
         let format = self.kind.format();
         let source = format.file_source(TableSchema::from(&self.schema));
         let config = FileScanConfigBuilder::new(self.store.clone(), source)
-            .with_file_groups(groups(&self.files, state.config().target_partitions()))
-            .with_statistics(self.total())
+            .with_file_groups(groups(&files, state.config().target_partitions()))
+            .with_statistics(self.total(&files))
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
             .build();

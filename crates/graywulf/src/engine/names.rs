@@ -21,8 +21,9 @@ use datafusion::{
 use futures_util::{StreamExt, TryStreamExt, stream};
 use terminal::Failure;
 
-use super::{FileKind, FilesTable, failure::TableFailure};
+use super::{FileKind, FilesTable};
 use crate::{
+    failure::TableFailure,
     storage::{file_at, location_of, store_url},
     tables::TableFolder,
 };

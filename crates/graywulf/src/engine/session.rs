@@ -10,9 +10,9 @@ use datafusion::{
     execution::{
         FunctionRegistry, SessionStateBuilder,
         disk_manager::{DiskManagerBuilder, DiskManagerMode},
-        memory_pool::{FairSpillPool, TrackConsumersPool},
+        memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool},
         object_store::ObjectStoreUrl,
-        runtime_env::RuntimeEnvBuilder,
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
     object_store::ObjectStore,
     prelude::{SQLOptions, SessionConfig, SessionContext},
@@ -20,12 +20,10 @@ use datafusion::{
 };
 use terminal::Failure;
 
-use super::{
-    failure_of,
-    names::{Folders, NO_FOLDER, Names},
-};
+use super::names::{Folders, NO_FOLDER, Names};
 use crate::{
     crossmatch::{ZonesJoinRule, ZonesPlanner},
+    failure::failure_of,
     sky::{self, ConeRule},
     storage::{CloudStore, ReadCounts, store_url},
 };
@@ -58,38 +56,35 @@ impl Engine {
     /// # Errors
     /// A spill folder that cannot be used.
     pub(crate) fn new(cloud: &Client, settings: &EngineSettings) -> Result<Self, Failure> {
-        let pool = TrackConsumersPool::new(FairSpillPool::new(settings.memory_bytes), CONSUMERS_NAMED);
-        let spills = match &settings.spill_folder {
-            Some(folder) => DiskManagerMode::Directories(vec![folder.clone()]),
-            None => DiskManagerMode::OsTmpDirectory,
-        };
-        let disk = DiskManagerBuilder::default().with_mode(spills).with_max_temp_directory_size(settings.spill_bytes);
-        let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(pool))
-            .with_disk_manager_builder(disk)
-            .build_arc()
-            .map_err(|error| failure_of(&error))?;
-        let store = Arc::new(CloudStore::new(cloud.clone()));
-        runtime.register_object_store(store_url().as_ref(), Arc::clone(&store) as Arc<dyn ObjectStore>);
-        // A statement names files of the cloud alone.
-        let local = ObjectStoreUrl::local_filesystem();
-        runtime.deregister_object_store(local.as_ref()).map_err(|error| failure_of(&error))?;
+        Self::extended(cloud, settings, Ok)
+    }
 
-        let spill_reservation = settings.memory_bytes / settings.at_once / SPILL_SHARE;
+    /// The same with what `extend` adds, such as where else plans are run.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and those of `extend`.
+    pub(crate) fn extended(
+        cloud: &Client,
+        settings: &EngineSettings,
+        extend: impl FnOnce(SessionStateBuilder) -> Result<SessionStateBuilder, DataFusionError>,
+    ) -> Result<Self, Failure> {
+        let store = Arc::new(CloudStore::new(cloud.clone()));
+        let memory = memory_pool(settings.memory_bytes);
+        let runtime = runtime(settings, memory, Arc::clone(&store) as _).map_err(|error| failure_of(&error))?;
         let config = SessionConfig::new()
-            .with_sort_spill_reservation_bytes(spill_reservation.min(SPILL_BYTES_MAX))
+            .with_sort_spill_reservation_bytes(sort_reserve_bytes(settings))
             .with_target_partitions(settings.at_once)
             .with_default_catalog_and_schema(NO_FOLDER, NO_FOLDER)
             .with_create_default_catalog_and_schema(false)
             .with_information_schema(false);
-        let mut state = SessionStateBuilder::new()
+        let builder = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
             .with_default_features()
             .with_query_planner(Arc::new(ZonesPlanner))
             .with_optimizer_rule(Arc::new(ConeRule))
-            .with_optimizer_rule(Arc::new(ZonesJoinRule))
-            .build();
+            .with_optimizer_rule(Arc::new(ZonesJoinRule));
+        let mut state = extend(builder).map_err(|error| failure_of(&error))?.build();
         for function in sky::functions() {
             state.register_udf(Arc::new(function)).map_err(|error| failure_of(&error))?;
         }
@@ -169,6 +164,37 @@ impl Engine {
     }
 }
 
+/// Memory that is shared by all that are given this.
+pub(crate) fn memory_pool(bytes: usize) -> Arc<dyn MemoryPool> {
+    Arc::new(TrackConsumersPool::new(FairSpillPool::new(bytes), CONSUMERS_NAMED))
+}
+
+/// What runs plans that read the cloud's files, and none else.
+///
+/// # Errors
+/// A spill folder that cannot be used.
+pub(crate) fn runtime(
+    settings: &EngineSettings,
+    memory: Arc<dyn MemoryPool>,
+    store: Arc<dyn ObjectStore>,
+) -> Result<Arc<RuntimeEnv>, DataFusionError> {
+    let spills = match &settings.spill_folder {
+        Some(folder) => DiskManagerMode::Directories(vec![folder.clone()]),
+        None => DiskManagerMode::OsTmpDirectory,
+    };
+    let disk = DiskManagerBuilder::default().with_mode(spills).with_max_temp_directory_size(settings.spill_bytes);
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory).with_disk_manager_builder(disk).build_arc()?;
+    runtime.register_object_store(store_url().as_ref(), store);
+    // A statement names files of the cloud alone.
+    runtime.deregister_object_store(ObjectStoreUrl::local_filesystem().as_ref())?;
+    Ok(runtime)
+}
+
+/// What part of its memory a sort keeps for reading back what it put on disk.
+pub(crate) fn sort_reserve_bytes(settings: &EngineSettings) -> usize {
+    (settings.memory_bytes / settings.at_once / SPILL_SHARE).min(SPILL_BYTES_MAX)
+}
+
 /// Whether a statement changes nothing.
 fn is_reading(statement: &Statement) -> bool {
     match statement {
@@ -196,3 +222,29 @@ const SPILL_BYTES_MAX: usize = 10 << 20;
 
 /// How many of the largest takers of memory an error names.
 const CONSUMERS_NAMED: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).unwrap();
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use datafusion::object_store::memory::InMemory;
+
+    use super::*;
+
+    #[test]
+    fn a_worker_reads_no_file_of_its_machine() {
+        let settings = EngineSettings {
+            memory_bytes: 1 << 20,
+            spill_bytes: 0,
+            spill_folder: None,
+            at_once: 2,
+            base: SectorPath::root(),
+        };
+        let runtime = runtime(&settings, memory_pool(1 << 20), Arc::new(InMemory::new())).unwrap();
+        assert!(runtime.object_store(store_url()).is_ok());
+        for elsewhere in ["file://", "file:///etc", "http://127.0.0.1", "sector://other"] {
+            let elsewhere = ObjectStoreUrl::parse(elsewhere).unwrap_or_else(|_| ObjectStoreUrl::local_filesystem());
+            assert!(runtime.object_store(elsewhere).is_err());
+        }
+    }
+}

@@ -12,7 +12,8 @@ use datafusion::{
 use terminal::Failure;
 
 use crate::{
-    engine::{Engine, failure_of},
+    engine::Engine,
+    failure::failure_of,
     storage::location_of,
     tables::{SLICES_NAME, SliceDescription, TableFolder},
 };

@@ -25,7 +25,8 @@ use vo::votable::TextTable;
 
 use super::rows_of_fits;
 use crate::{
-    engine::{Engine, FileKind, FilesTable, failure_of},
+    engine::{Engine, FileKind, FilesTable},
+    failure::failure_of,
     storage::{file_at, location_of, store_url},
     tables::{ColumnDescription, parse_type},
 };

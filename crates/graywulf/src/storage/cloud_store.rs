@@ -24,6 +24,7 @@ use terminal::Failure;
 use tokio::sync::OnceCell;
 
 use super::{ReadCounts, file_at, path_of};
+use crate::failure::TableFailure;
 
 /// The address under which the engine knows the cloud.
 pub(crate) fn store_url() -> ObjectStoreUrl {
@@ -47,8 +48,8 @@ impl FirstFailure {
     fn note(&self, error: ClientError) -> object_store::Error {
         let failure = Failure::from(&error);
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert((failure.reason, failure.message));
-        other(Box::new(error))
+        first.get_or_insert((failure.reason, failure.message.clone()));
+        other(Box::new(TableFailure::from(failure)))
     }
 }
 
@@ -59,7 +60,7 @@ impl CloudStore {
     }
 
     /// What was read so far.
-    pub(crate) fn counts(&self) -> &ReadCounts {
+    pub(crate) fn counts(&self) -> &Arc<ReadCounts> {
         &self.counts
     }
 

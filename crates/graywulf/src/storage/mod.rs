@@ -7,4 +7,4 @@ mod read_counts;
 
 pub(crate) use cloud_store::{CloudStore, store_url};
 pub(crate) use location::{file_at, location_of, path_of};
-pub(crate) use read_counts::{ReadCounts, SliceReads};
+pub(crate) use read_counts::{ReadCounts, SliceReads, level_words};

@@ -22,6 +22,17 @@ pub(crate) struct SliceReads {
     pub(crate) distance: Option<Distance>,
 }
 
+/// How near a copy was, for people.
+pub(crate) fn level_words(distance: Option<Distance>) -> &'static str {
+    match distance {
+        Some(Distance::SameNode) => "this machine",
+        Some(Distance::SameRack) => "this rack",
+        Some(Distance::SameSite) => "this site",
+        Some(Distance::OtherSite) => "another site",
+        None => "-",
+    }
+}
+
 /// What was read of each file of a query.
 #[derive(Debug, Default)]
 pub(crate) struct ReadCounts {

@@ -19,7 +19,7 @@ use axum::{
     routing::{any, get},
 };
 use client::{Client, SectorPath};
-use dali::{Fetcher, JobFolder, Listen, ServiceAddress, bind, serve};
+use dali::{Fetcher, JobFolder, Listen, ServiceAddress, bind, serve, sweep};
 use terminal::{Failure, Global};
 use tokio::sync::Semaphore;
 use vo::{Timestamp, uws::Jobs};
@@ -38,18 +38,13 @@ pub(crate) async fn run(cloud: &Client, arguments: &Arguments, global: &Global) 
     let mut settings = arguments.room.settings(SectorPath::root())?;
     // Each query has its share, so that one cannot take what others need.
     settings.memory_bytes /= AT_ONCE + LIMITS.running;
-    let listen = Listen {
-        listen: arguments.listen,
-        public: arguments.public,
-        certificate: arguments.certificate.clone(),
-        key: arguments.key.clone(),
-        insecure_http: arguments.insecure_http,
-    };
+    let listen = Listen { listen: arguments.listen, public: arguments.public, security: arguments.security.clone() };
     let server = bind(cloud, &listen).await?;
     let folder = JobFolder::open(cloud.clone(), SectorPath::parse(&arguments.folder)?).await?;
     let kept = folder.load().await?;
     let catalogues = Catalogues::new(SectorPath::parse(&arguments.tables)?);
-    let queries = Arc::new(Queries { settings, catalogues, fetcher: Fetcher::new(&arguments.upload_from)? });
+    let (fetcher, workers) = (Fetcher::new(&arguments.upload_from)?, arguments.workers.workers()?);
+    let queries = Arc::new(Queries { settings, catalogues, fetcher, workers });
     let jobs = Jobs::new(Querying { queries: Arc::clone(&queries), folder }, LIMITS, kept);
     let service = Arc::new(TapService {
         address: ServiceAddress::of(&server),
@@ -64,7 +59,7 @@ pub(crate) async fn run(cloud: &Client, arguments: &Arguments, global: &Global) 
     } else {
         terminal::show::line(format!("tables for programs at {url}{BASE}"));
     }
-    serve(server, rooms(service), jobs, global).await
+    serve(server, rooms(service), |stopping| sweep(jobs, stopping), global).await
 }
 
 /// All that it answers.

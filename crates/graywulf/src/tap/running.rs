@@ -39,6 +39,7 @@ use crate::{
     engine::{Engine, EngineSettings, GivenTables},
     output::{OutputFile, ResultWriter, SharedBytes},
     slices::votable_rows,
+    workers::{MissingWorker, QueryAtWorkers, Workers},
 };
 
 /// Uploaded documents by the names that the query has for them.
@@ -50,6 +51,8 @@ pub(super) struct Queries {
     pub(super) settings: EngineSettings,
     pub(super) catalogues: Catalogues,
     pub(super) fetcher: Fetcher,
+    /// Workers that run parts of queries.
+    pub(super) workers: Option<Workers>,
 }
 
 impl Queries {
@@ -66,6 +69,8 @@ impl Queries {
         match self.start_once(caller, query, uploads).await {
             // A table was replaced while it was read: its slices are gone, and others are there now.
             Err(Fault::NotFound(_)) => self.start_once(caller, query, uploads).await,
+            // A worker went away: those that are left do the work.
+            Err(Fault::Unavailable(_)) if self.workers.is_some() => self.start_once(caller, query, uploads).await,
             started => started,
         }
     }
@@ -76,7 +81,12 @@ impl Queries {
         TapQuery { adql, rows_max, format, .. }: &TapQuery,
         uploads: &Uploads,
     ) -> Result<Running, Fault> {
-        let engine = Engine::new(client, &self.settings).map_err(of_failure)?;
+        let at_workers = self.at_workers(client).await.map_err(of_failure)?;
+        let engine = Engine::extended(client, &self.settings, |builder| match &at_workers {
+            Some(query) => query.distribute(builder),
+            None => Ok(builder),
+        });
+        let engine = engine.map_err(of_failure)?;
         let (tables, columns) = self.tables(&engine, (client, user), adql, uploads).await?;
         engine.names().restrict_to(tables);
         engine.allow_only(&FUNCTIONS);
@@ -92,6 +102,16 @@ impl Queries {
         let writer = ResultWriter::new(format.format, OutputFile::Shared(output.clone()), &schema);
         let writer = writer.map_err(of_failure)?;
         Ok(Running { engine, rows, first, schema, writer: Some(writer), output, left: *rows_max, is_overflow: false })
+    }
+
+    /// The workers that answer now. The operator reads of those that do not.
+    async fn at_workers(&self, client: &Client) -> Result<Option<QueryAtWorkers>, Failure> {
+        let Some(workers) = &self.workers else { return Ok(None) };
+        let fleet = workers.ready(client).await?;
+        for MissingWorker { address, why } in fleet.missing() {
+            tracing::warn!("a query goes on without the worker {address}: {why}");
+        }
+        Ok(QueryAtWorkers::new(fleet))
     }
 
     /// The tables that a query names, and the spellings of their columns that are not in small letters.

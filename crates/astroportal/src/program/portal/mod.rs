@@ -49,7 +49,8 @@ pub(crate) struct Portal {
 
 /// `sector portal`.
 pub(crate) async fn run(cloud: &Client, arguments: &Arguments, global: &Global) -> Result<(), Failure> {
-    let server = dali::bind(cloud, &listen(arguments)).await?;
+    let listen = Listen { listen: arguments.listen, public: arguments.public, security: arguments.security.clone() };
+    let server = dali::bind(cloud, &listen).await?;
     let cutter = Arc::new(Cutter::new(hot_images(arguments)?));
     let folder = JobFolder::open(cloud.clone(), SectorPath::parse(&arguments.folder)?).await?;
     let kept = folder.load().await?;
@@ -65,17 +66,7 @@ pub(crate) async fn run(cloud: &Client, arguments: &Arguments, global: &Global) 
         jobs: jobs.clone(),
     });
     announce(&server.url(), global)?;
-    dali::serve(server, rooms(portal), jobs, global).await
-}
-
-fn listen(arguments: &Arguments) -> Listen {
-    Listen {
-        listen: arguments.listen,
-        public: arguments.public,
-        certificate: arguments.certificate.clone(),
-        key: arguments.key.clone(),
-        insecure_http: arguments.insecure_http,
-    }
+    dali::serve(server, rooms(portal), |stopping| dali::sweep(jobs, stopping), global).await
 }
 
 /// Where images are kept that are asked for often, if anywhere.

@@ -3,13 +3,13 @@
 
 use std::error::Error;
 
-use client::{ClientError, Reason};
+use client::{ClientError, Reason, Refusal};
 use datafusion::{common::SchemaError, error::DataFusionError, object_store, sql::sqlparser::parser::ParserError};
 use terminal::Failure;
 
 /// The failure of a command.
 pub(crate) fn failure_of(error: &DataFusionError) -> Failure {
-    if let Some(failure) = beneath(error) {
+    if let Some(failure) = beneath(error).or_else(|| carried(&error.to_string())) {
         return failure;
     }
     let root = error.find_root();
@@ -24,6 +24,10 @@ pub(crate) fn failure_of(error: &DataFusionError) -> Failure {
             let said = said.lines().map(str::trim).collect::<Vec<_>>().join(" ");
             Failure::failed(format!("the query needs more memory than --memory gives it. {said}"))
         }
+        _ if said.contains(NO_PLAN_IN_TIME) => Failure::new(
+            Reason::Unavailable,
+            "a worker was not told in time what to do: it, or the master, is too busy",
+        ),
         _ if said.contains(DISK_IS_FULL) => Failure::failed("the query needs more room on disk than --spill gives it"),
         _ => Failure::failed(said),
     }
@@ -86,13 +90,29 @@ fn beneath(error: &DataFusionError) -> Option<Failure> {
     None
 }
 
-/// A failure that goes through the engine.
+/// A failure that goes through the engine. From a worker to who asked, errors travel as texts: so its text is one that
+/// can be read back.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
+#[error("{CARRIED}{}", serde_json::to_string(&Refusal::new(*reason, message.as_str())).unwrap_or_default())]
 pub(crate) struct TableFailure {
     reason: Reason,
     message: String,
 }
+
+/// Whether an error comes from a worker, which has said why.
+pub(crate) fn is_carried(error: &DataFusionError) -> bool {
+    carried(&error.to_string()).is_some()
+}
+
+/// The failure of which a worker says so in the text of an error.
+fn carried(text: &str) -> Option<Failure> {
+    let (_, rest) = text.split_once(CARRIED)?;
+    let Refusal { reason, message } = serde_json::Deserializer::from_str(rest).into_iter().next()?.ok()?;
+    Some(Failure::new(reason, message))
+}
+
+/// What such a text begins with.
+const CARRIED: &str = "a failure of the cloud: ";
 
 impl From<Failure> for TableFailure {
     fn from(failure: Failure) -> Self {
@@ -111,6 +131,8 @@ const KINDS: [&str; 4] =
     ["SQL error: ", "Error during planning: ", "This feature is not implemented: ", "Schema error: "];
 /// In the words of an error that has no kind of its own: the room on disk is used up.
 const DISK_IS_FULL: &str = "max_temp_directory_size";
+/// In the words of a worker that another one asked for rows, before it had its own part of the plan.
+const NO_PLAN_IN_TIME: &str = "timed-out while waiting for the plan";
 /// Columns that are named to who asked for one that there is not.
 const NAMES_SHOWN: usize = 20;
 
@@ -135,6 +157,16 @@ mod tests {
         let failure = TableFailure::from(Failure::new(Reason::NotFound, "there is no table `/x`"));
         let found = failure_of(&DataFusionError::from(failure));
         assert_eq!((found.reason, found.message.as_str()), (Reason::NotFound, "there is no table `/x`"));
+    }
+
+    #[test]
+    fn a_failure_at_a_worker_keeps_its_reason_though_it_comes_as_a_text() {
+        let failure = TableFailure::from(Failure::new(Reason::NoRight, "you may not read \"/x\": {ask}"));
+        let store = object_store::Error::Generic { store: "the cloud", source: Box::new(failure) };
+        let text = DataFusionError::External(format!("while it read: {store}, and so on").into());
+        let found = failure_of(&text);
+        assert_eq!((found.reason, found.message.as_str()), (Reason::NoRight, "you may not read \"/x\": {ask}"));
+        assert_eq!(failure_of(&DataFusionError::Execution(format!("{CARRIED}nonsense"))).reason, Reason::Failed);
     }
 
     #[test]
