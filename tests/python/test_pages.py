@@ -122,6 +122,14 @@ SCENES = {
         },
         instead={"sector tap": "sector tap --listen 127.0.0.1:@PORT0", "127.0.0.1:7082": "127.0.0.1:@PORT0"},
     ),
+    "docs/howto/workers.md": Scene(
+        before={
+            "": "sector up --detach && printf 'id,ra,dec,mag\\n1,10.5,61.2,5.5\\n2,10.6,-20.2,7\\n' > stars.csv"
+            " && for name in stars galaxies; do sector table create /sky/$name --like stars.csv --zones ra,dec"
+            " && sector table load /sky/$name stars.csv; done"
+        },
+        instead={"^sector worker$": "sector worker --listen 127.0.0.1:@PORT0", "127.0.0.1:7083": "127.0.0.1:@PORT0"},
+    ),
     "docs/howto/sky-images.md": Scene(
         before={
             "": 'sector up --detach && mkdir night1 && python -c "from astropy.io import fits; import numpy;'
@@ -188,7 +196,7 @@ class Reader:
         log = self.folder / "said"
         with log.open("w") as said:
             shell = ["bash", "-c", text]
-            if re.match(r"sector (security|master|node) --config|sector node join --master|sector (portal|tap) ", text):
+            if re.match(r"sector (security|master|node) --config|sector node join --master|sector (portal|tap|worker) ", text):
                 self.serve(shell)
                 return 0, ""
             ended = subprocess.run(
@@ -222,7 +230,7 @@ class Reader:
         said = ""
         for line in server.stdout:
             said += line
-            if line.startswith(("ready ", "portal at ", "tables for programs at ")) or "fingerprint" in line:
+            if line.startswith(("ready ", "portal at ", "tables for programs at ", "parts of queries at ")) or "fingerprint" in line:
                 return
         pytest.fail(f"{shell[2]} did not start: {said}")
 
@@ -297,6 +305,7 @@ NOT_RUN = {
     "docs/howto/web-page.md": 3,
     "docs/howto/own-environment.md": 2,
     "docs/howto/s3.md": 5,
+    "docs/howto/workers.md": 1,
 }
 
 

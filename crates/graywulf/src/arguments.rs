@@ -47,8 +47,8 @@ pub(crate) enum Command {
     /// Run parts of queries beside a node, where slices lie
     #[command(after_help = "Examples: sector worker\n\
         \x20         sector worker --listen 0.0.0.0:7083 --certificate c.pem --key k.pem\n\n\
-        Start one on each machine that has a node. Then `sector sql`, `xmatch` and `tap` use them: --workers a:7083,b:7083,\n\
-        or the variable SECTOR_WORKERS. A part reads with the rights of who asks.")]
+        Start one on each machine that has a node. Then `sector sql`, `xmatch` and `tap` use them: --workers\n\
+        a:7083,b:7083, or the variable SECTOR_WORKERS. A part reads with the rights of who asks.")]
     Worker(Worker),
 }
 

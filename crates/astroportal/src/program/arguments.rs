@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use dali::DoorSecurity;
 use fits::{
     Extension, Section, Selection,
     preview::{Limits, Rendering, Stretch},

@@ -30,11 +30,14 @@ use super::{
 pub(crate) struct Workers {
     addresses: Vec<WorkerAddress>,
     channels: Channels,
-    nodes: Arc<Mutex<Option<(Instant, Arc<Vec<NodeStatus>>)>>>,
+    nodes: Arc<Mutex<Option<KnownNodes>>>,
     apart_bytes: u64,
     /// Those that did not answer lately.
     silent: Arc<Mutex<HashMap<WorkerAddress, (Instant, String)>>>,
 }
+
+/// The nodes, and when they were asked for.
+type KnownNodes = (Instant, Arc<Vec<NodeStatus>>);
 
 /// A worker that takes no part, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

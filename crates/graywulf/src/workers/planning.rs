@@ -304,10 +304,7 @@ fn files_of_strip(pairs: &MatchExec, strip: usize) -> Vec<PartitionedFile> {
     for side in pairs.sides(strip) {
         // It ends with no error: nothing in it fails.
         let _ = side.apply(|node| {
-            match Leaf::of(node) {
-                Some(leaf) => files.extend(leaf.files()),
-                None => {}
-            }
+            files.extend(Leaf::of(node).map(|leaf| leaf.files()).unwrap_or_default());
             Ok(TreeNodeRecursion::Continue)
         });
     }
