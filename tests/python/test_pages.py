@@ -196,7 +196,9 @@ class Reader:
         log = self.folder / "said"
         with log.open("w") as said:
             shell = ["bash", "-c", text]
-            if re.match(r"sector (security|master|node) --config|sector node join --master|sector (portal|tap|worker) ", text):
+            if re.match(
+                r"sector (security|master|node) --config|sector node join --master|sector (portal|tap|worker) ", text
+            ):
                 self.serve(shell)
                 return 0, ""
             ended = subprocess.run(
@@ -230,7 +232,8 @@ class Reader:
         said = ""
         for line in server.stdout:
             said += line
-            if line.startswith(("ready ", "portal at ", "tables for programs at ", "parts of queries at ")) or "fingerprint" in line:
+            begins = ("ready ", "portal at ", "tables for programs at ", "parts of queries at ")
+            if line.startswith(begins) or "fingerprint" in line:
                 return
         pytest.fail(f"{shell[2]} did not start: {said}")
 
