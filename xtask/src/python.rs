@@ -19,7 +19,8 @@ pub(crate) fn run() -> Result<(), String> {
     shell::run(module("ruff check crates/python tests/python examples/python bench/peers"))?;
     shell::run(module("ruff format --check crates/python tests/python examples/python bench/peers"))?;
     shell::run(module("mypy"))?;
-    let mut tests = module("pytest --quiet");
+    // Most of the time a test waits for a program. Those of a file share what they have made.
+    let mut tests = module("pytest --quiet --numprocesses 2 --dist loadfile");
     // The tests use the installed package.
     tests.env_remove("SECTOR_BINARY").env_remove("SECTOR_PROFILE").env_remove("PYTHONPATH").env("PATH", path);
     shell::run(tests)
