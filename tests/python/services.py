@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +33,5 @@ def started(cloud: sector.LocalCloud, *words: str) -> Iterator[tuple[str, subpro
         yield json.loads("".join(lines))["url"], process
     finally:
         process.terminate()
-        # One that was stopped goes on to its end.
-        process.send_signal(signal.SIGCONT)
         process.wait()
         process.stdout.close()

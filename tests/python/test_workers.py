@@ -3,7 +3,6 @@ connections cut in between."""
 
 import contextlib
 import json
-import shutil
 import socket
 import ssl
 import subprocess
@@ -320,7 +319,6 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     return made, key
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
 def test_a_worker_is_trusted_by_its_certificate(
     program: Program, cloud: sector.LocalCloud, numbers: str, tmp_path: Path
 ) -> None:
@@ -337,24 +335,24 @@ def test_a_worker_is_trusted_by_its_certificate(
         )
 
 
-def test_tap_has_its_queries_run_by_workers(
-    program: Program, cloud: sector.LocalCloud, workers: list[str], numbers: str, folder: str
+def test_tap_has_its_queries_run_by_workers_and_does_without_one_that_goes_away(
+    cloud: sector.LocalCloud, workers: list[str], numbers: str, folder: str
 ) -> None:
-    seen = Cut(workers[1], 1 << 40)
-    used = at([workers[0], seen.url])
+    # More than it says when it is greeted.
+    cut = Cut(workers[1], 5_000)
+    used = at([workers[0], cut.url])
     with started(cloud, "tap", "--tables", "/workers", "--folder", f"{folder}/jobs", *used) as (url, _):
         login = (cloud.user, tomllib.loads(Path(cloud.profile).read_text())["token"])
-        query = (
-            'SELECT k, SUM(n) AS s, MAX(t) AS t FROM (SELECT MOD(n, 2) AS k, n, t FROM workers."numbers") x GROUP BY k'
-        )
+        rows = 'SELECT MOD(n, 1000) AS k, n, t FROM workers."numbers"'
+        query = f"SELECT k, SUM(n) AS s, MAX(t) AS t FROM ({rows}) x GROUP BY k ORDER BY k"
         form = {"LANG": "ADQL", "FORMAT": "csv", "QUERY": query}
         answer = requests.post(f"{url}/sync", data=form, auth=login, timeout=60)
-        assert sorted(answer.text.split()) == ["0,249999500000,0999998", "1,250000000000,0999999", "k,s,t"], answer.text
-    assert seen.left + 1000 < 1 << 40, "a worker was used"
-    seen.close()
+    assert cut.left <= 0, "a part ran there"
+    found = answer.text.split()
+    assert (len(found), found[0], found[1]) == (1001, "k,s,t", "0,499500000,0999000"), answer.text[:500]
 
 
-def test_an_answer_from_python_comes_from_workers_too(
+def test_the_variable_names_workers_for_python_too(
     cloud: sector.LocalCloud, workers: list[str], numbers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = Cut(workers[1], 1 << 40)

@@ -102,6 +102,8 @@ fn install() -> Result<(), String> {
         (RCLONE, &["rclone"]),
         (S3CMD, &["s3cmd"]),
         (STILTS, &["stilts"]),
+        (OPENSSL, &["openssl"]),
+        (CURL, &["curl"]),
     ];
     let missing: Vec<_> = missing.iter().filter(|(file, _)| !Path::new(file).exists()).collect();
     if !missing.is_empty() {
@@ -226,6 +228,9 @@ const RCLONE: &str = "/usr/bin/rclone";
 const S3CMD: &str = "/usr/bin/s3cmd";
 /// A client of tables of the Virtual Observatory, and a judge of services.
 const STILTS: &str = "/usr/bin/stilts";
+/// What makes certificates for tests of workers, and what sends them requests of its own making.
+const OPENSSL: &str = "/usr/bin/openssl";
+const CURL: &str = "/usr/bin/curl";
 /// The browser for the web page.
 const CHROMIUM: &str = "/usr/bin/chromium";
 /// The tool that reads units.

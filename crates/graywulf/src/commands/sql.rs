@@ -72,11 +72,7 @@ async fn run_once(
         Some(workers) => at_workers(cloud, workers, is_quiet).await.map_err(unseen)?,
         None => None,
     };
-    let engine = Engine::extended(cloud, &asked.settings, |builder| match &at_workers {
-        Some(query) => query.distribute(builder),
-        None => Ok(builder),
-    });
-    let engine = engine.map_err(unseen)?;
+    let engine = QueryAtWorkers::engine(cloud, &asked.settings, at_workers.as_ref()).map_err(unseen)?;
     let function = CrossMatchFunction::new(engine.names().clone());
     engine.context().register_udtf("xmatch", Arc::new(function));
     let planned = engine.plan(&asked.statement).await.map_err(unseen)?;

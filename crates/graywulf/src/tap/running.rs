@@ -82,11 +82,7 @@ impl Queries {
         uploads: &Uploads,
     ) -> Result<Running, Fault> {
         let at_workers = self.at_workers(client).await.map_err(of_failure)?;
-        let engine = Engine::extended(client, &self.settings, |builder| match &at_workers {
-            Some(query) => query.distribute(builder),
-            None => Ok(builder),
-        });
-        let engine = engine.map_err(of_failure)?;
+        let engine = QueryAtWorkers::engine(client, &self.settings, at_workers.as_ref()).map_err(of_failure)?;
         let (tables, columns) = self.tables(&engine, (client, user), adql, uploads).await?;
         engine.names().restrict_to(tables);
         engine.allow_only(&FUNCTIONS);

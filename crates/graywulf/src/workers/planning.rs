@@ -1,11 +1,11 @@
 //! How a plan is cut into parts. The engine asks of each leaf how many parts it wants, what each of them reads, and which
-//! worker runs it. Part *n* of every stage runs at worker *n*, so that files and their worker meet. It never cuts what is
-//! small and near.
+//! worker runs it. Part *n* of a stage runs at worker *n*, so that files and their worker meet. It never cuts what is small
+//! and near, or has one partition.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use client::SectorPath;
+use client::{Client, SectorPath};
 use datafusion::{
     catalog::{Session, memory::DataSourceExec},
     common::tree_node::{TreeNode, TreeNodeRecursion},
@@ -24,6 +24,7 @@ use datafusion_distributed::{
     ScaleUpLeafNodeEventResponse, ScaleUpLeafNodeHandler, SessionStateBuilderExt, WorkerResolver, display_plan_ascii,
 };
 use http::HeaderValue;
+use terminal::Failure;
 use url::Url;
 
 use super::{
@@ -33,6 +34,7 @@ use super::{
 };
 use crate::{
     crossmatch::{MatchCodec, MatchExec, ZonesPlanner},
+    engine::{Engine, EngineSettings},
     storage::{path_of, store_url},
 };
 
@@ -51,11 +53,18 @@ impl QueryAtWorkers {
         (!fleet.is_empty()).then_some(Self { fleet, name })
     }
 
-    /// An engine that has workers run parts of what it plans.
+    /// The engine of a query, which has workers run parts of it where there are any.
     ///
     /// # Errors
-    /// None that is known.
-    pub(crate) fn distribute(&self, engine: SessionStateBuilder) -> Result<SessionStateBuilder> {
+    /// As [`Engine::new`].
+    pub(crate) fn engine(cloud: &Client, settings: &EngineSettings, query: Option<&Self>) -> Result<Engine, Failure> {
+        match query {
+            Some(query) => Engine::extended(cloud, settings, |engine| query.distribute(engine)),
+            None => Engine::new(cloud, settings),
+        }
+    }
+
+    fn distribute(&self, engine: SessionStateBuilder) -> Result<SessionStateBuilder> {
         let leaves = Leaves { placement: Arc::clone(&self.fleet.placement), apart_bytes: self.fleet.apart_bytes };
         let mut headers = self.fleet.headers.clone();
         let name = HeaderValue::try_from(&self.name).map_err(|error| DataFusionError::External(Box::new(error)))?;
