@@ -7,6 +7,7 @@ mod dispatch;
 mod error;
 mod server;
 mod tls;
+mod unread_bodies;
 mod web;
 mod webhooks;
 

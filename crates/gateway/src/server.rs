@@ -28,7 +28,7 @@ use crate::{
     GatewayError,
     counts::{Counts, Lasting},
     dispatch::{self, SignedRoom},
-    tls,
+    tls, unread_bodies,
     web::{self, Door},
     webhooks::{self, Webhook},
 };
@@ -170,6 +170,7 @@ impl GatewayServer {
     /// beside the page.
     pub async fn run(self, rooms: Router, stopping: ShutdownToken) {
         let router = dispatch::before(web::router(self.web.clone(), rooms), self.signed);
+        let router = router.layer(axum::middleware::from_fn(unread_bodies::drain));
         let sending = webhooks::spawn(self.webhooks, &self.cloud, &stopping);
         let scraping = self.metrics.map(|port| tokio::spawn(serve_metrics(port, self.web.clone())));
         let (places, tasks) = (Arc::new(Semaphore::new(self.connections_max)), TaskTracker::new());

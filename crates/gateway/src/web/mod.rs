@@ -26,7 +26,6 @@ mod routes;
 mod secret;
 mod sessions;
 mod shared;
-mod short_bodies;
 mod unfinished_uploads;
 mod uploads;
 
@@ -41,7 +40,6 @@ pub(crate) fn router(web: Web, rooms: Router) -> Router {
     let api = routes::all().into_iter().fold(Router::new(), |router, route| router.route(&route.path(), route.handler));
     api.merge(rooms.with_state(()))
         .fallback(page::serve)
-        .layer(axum::middleware::from_fn(short_bodies::read_first))
         .layer(axum::middleware::from_fn_with_state(web.clone(), headers::around))
         .layer(axum::middleware::from_fn(compression::mark))
         .layer(compression::layer())
