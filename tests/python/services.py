@@ -3,10 +3,32 @@
 import json
 import os
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import sector
+
+
+def run(cloud: sector.LocalCloud, *words: str) -> str:
+    """What a command prints, typed by the cloud's own user."""
+    environment = {**os.environ, "SECTOR_PROFILE": str(cloud.profile)}
+    return subprocess.run(["sector", *words], env=environment, check=True, capture_output=True, text=True).stdout
+
+
+@contextmanager
+def gateway(cloud: sector.LocalCloud, folder: Path, settings: str = "") -> Iterator[str]:
+    """`sector gateway` at a free port, with these settings beside those that it needs; its address."""
+    profile = tomllib.loads(cloud.profile.read_text())
+    (folder / "authority.pem").write_text(profile["authority"])
+    needed = f'listen = "127.0.0.1:0"\nmaster = "{profile["address"]}"\nauthority = "authority.pem"\n'
+    (folder / "gateway.toml").write_text(needed + settings)
+    words = ["sector", "gateway", "--config", str(folder / "gateway.toml")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().removeprefix("ready ").strip()
+        process.terminate()
 
 
 @contextmanager

@@ -112,6 +112,7 @@ SCENES = {
     "docs/howto/read-from-python.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/web-page.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/s3.md": Scene(before={"": "sector up --detach"}),
+    "docs/howto/webdav.md": Scene(before={"": "sector up --detach"}),
     "docs/howto/sql.md": Scene(
         before={"": "sector up --detach && printf 'id,ra,dec,mag\\n1,10.5,61.2,5.5\\n2,10.6,-20.2,\\n' > stars.csv"}
     ),
@@ -308,6 +309,7 @@ NOT_RUN = {
     "docs/howto/web-page.md": 3,
     "docs/howto/own-environment.md": 2,
     "docs/howto/s3.md": 5,
+    "docs/howto/webdav.md": 3,
     "docs/howto/workers.md": 1,
 }
 

@@ -6,7 +6,6 @@ import io
 import os
 import random
 import subprocess
-import tomllib
 import urllib.error
 import urllib.request
 import zlib
@@ -22,6 +21,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from pyarrow import fs as arrow_fs
+from services import gateway, run
 
 import sector
 
@@ -51,11 +51,6 @@ class Door:
         }
 
 
-def run(cloud: sector.LocalCloud, *words: str) -> str:
-    environment = {**os.environ, "SECTOR_PROFILE": str(cloud.profile)}
-    return subprocess.run(["sector", *words], env=environment, check=True, capture_output=True, text=True).stdout
-
-
 def new_key(cloud: sector.LocalCloud, *user: str) -> tuple[str, str]:
     lines = run(cloud, "user", "key", "add", *user).split()
     return lines[0].removeprefix("AWS_ACCESS_KEY_ID="), lines[1].removeprefix("AWS_SECRET_ACCESS_KEY=")
@@ -67,17 +62,8 @@ def door(cloud: sector.LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> 
     run(cloud, "group", "add", "gateways")
     run(cloud, "user", "add", "s3-door", "--service", "--group", "gateways")
     run(cloud, "user", "token", "add", "s3-door", "gateway", "--write-profile", str(folder / "door.toml"))
-    profile = tomllib.loads(cloud.profile.read_text())
-    (folder / "authority.pem").write_text(profile["authority"])
-    master = profile["address"]
-    settings = f'listen = "127.0.0.1:0"\nmaster = "{master}"\nauthority = "authority.pem"\n'
-    (folder / "gateway.toml").write_text(settings + 's3_profile = "door.toml"\ns3_domain = "s3.test"\n')
-    words = ["sector", "gateway", "--config", str(folder / "gateway.toml")]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as gateway:
-        assert gateway.stdout is not None
-        url = gateway.stdout.readline().removeprefix("ready ").strip()
+    with gateway(cloud, folder, 's3_profile = "door.toml"\ns3_domain = "s3.test"\n') as url:
         yield Door(url, *new_key(cloud))
-        gateway.terminate()
 
 
 @pytest.fixture

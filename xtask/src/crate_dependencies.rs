@@ -27,6 +27,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("client", &["protocol", "sphere", "net"]),
     ("gateway", &["client", "daemon"]),
     ("s3", &["client"]),
+    ("webdav", &["client", "daemon", "gateway"]),
     ("terminal", &["protocol", "daemon", "client"]),
     ("terasort", &["protocol", "client", "terminal", "functions"]),
     (
@@ -44,6 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "client",
             "gateway",
             "s3",
+            "webdav",
             "terminal",
             "functions",
             "terasort",

@@ -104,6 +104,10 @@ fn install() -> Result<(), String> {
         (STILTS, &["stilts"]),
         (OPENSSL, &["openssl"]),
         (CURL, &["curl"]),
+        (LITMUS, &["litmus"]),
+        (CADAVER, &["cadaver"]),
+        (DAVIX, &["davix"]),
+        (XROOTD, &["xrootd-server", "xrootd-server-plugins"]),
     ];
     let missing: Vec<_> = missing.iter().filter(|(file, _)| !Path::new(file).exists()).collect();
     if !missing.is_empty() {
@@ -231,6 +235,11 @@ const STILTS: &str = "/usr/bin/stilts";
 /// What makes certificates for tests of workers, and what sends them requests of its own making.
 const OPENSSL: &str = "/usr/bin/openssl";
 const CURL: &str = "/usr/bin/curl";
+/// What speaks WebDAV, and another storage element.
+const LITMUS: &str = "/usr/bin/litmus";
+const CADAVER: &str = "/usr/bin/cadaver";
+const DAVIX: &str = "/usr/bin/davix-get";
+const XROOTD: &str = "/usr/bin/xrootd";
 /// The browser for the web page.
 const CHROMIUM: &str = "/usr/bin/chromium";
 /// The tool that reads units.

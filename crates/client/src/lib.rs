@@ -31,8 +31,8 @@ pub use file::{
 };
 pub use names::{expand, namespace};
 pub use protocol::{
-    Acl, AclEntry, AddressRange, CarrierChoice, ControllerKind, CredentialId, JobId, NodeId, Policy, Principal,
-    Priority, Reason, RecordFraming, Refusal, Rights, SectorPath, Status, UserName,
+    Acl, AclEntry, AddressRange, CarrierChoice, ControllerKind, CredentialId, HostAddress, JobId, NodeId, Policy,
+    Principal, Priority, Reason, RecordFraming, Refusal, Rights, SectorPath, Status, UserName,
     message::{
         access::AclStatus,
         accounts::{

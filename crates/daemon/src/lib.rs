@@ -9,6 +9,7 @@ pub mod group_commit;
 mod http_agent;
 pub mod metrics;
 pub mod open_files;
+mod public_resolver;
 pub mod ready;
 pub mod settings;
 pub mod shutdown;
@@ -18,3 +19,4 @@ pub mod worker;
 
 pub use error::DaemonError;
 pub use http_agent::{http_agent, system_certificates};
+pub use public_resolver::PublicResolver;

@@ -2,23 +2,12 @@
 //! machine reaches. So each address of a name, at each redirection, is a public one, or the operator allows its host. It
 //! never sends a login.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    time::Duration,
-};
+use std::time::Duration;
 
-use daemon::{http_agent, system_certificates};
+use daemon::{PublicResolver, http_agent, system_certificates};
 use terminal::Failure;
 use tokio::task::spawn_blocking;
-use ureq::{
-    Agent, Error,
-    config::Config,
-    http::Uri,
-    unversioned::{
-        resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
-        transport::{DefaultConnector, NextTimeout},
-    },
-};
+use ureq::{Agent, Error, unversioned::transport::DefaultConnector};
 use vo::Fault;
 
 /// Fetches files. Clones share connections.
@@ -33,11 +22,8 @@ impl Fetcher {
     /// # Errors
     /// A host that is written as an address with a port or a path.
     pub fn new(allowed: &[String]) -> Result<Self, Failure> {
-        if let Some(wrong) = allowed.iter().find(|host| host.is_empty() || host.contains(['/', '@'])) {
-            return Err(Failure::usage(format!("`{wrong}` is no name of a host")));
-        }
+        let resolver = PublicResolver::new(allowed).map_err(Failure::usage)?;
         let config = http_agent(&system_certificates(), PATIENCE).max_redirects(REDIRECTS_MAX).build();
-        let resolver = PublicResolver { inner: DefaultResolver::default(), allowed: allowed.to_vec() };
         Ok(Self { agent: Agent::with_parts(config, DefaultConnector::default(), resolver) })
     }
 
@@ -70,58 +56,6 @@ fn fetch(agent: &Agent, url: &str, bytes_max: usize) -> Result<Vec<u8>, Fault> {
     answer.body_mut().with_config().limit(bytes_max as u64 + 1).read_to_vec().map_err(failed)
 }
 
-/// Looks names up, and refuses those that lead to addresses that are not public.
-#[derive(Debug)]
-struct PublicResolver {
-    inner: DefaultResolver,
-    allowed: Vec<String>,
-}
-
-impl Resolver for PublicResolver {
-    fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
-        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-        let found = self.inner.resolve(uri, config, timeout)?;
-        let is_allowed = self.allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(host));
-        if !is_allowed && found.iter().any(|address| !is_public(address.ip())) {
-            let message = format!("`{host}` has no public address: the operator may allow it");
-            return Err(Error::Io(std::io::Error::new(std::io::ErrorKind::PermissionDenied, message)));
-        }
-        Ok(found)
-    }
-}
-
-/// Whether an address is one of the open network.
-fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => match address.to_ipv4_mapped() {
-            Some(mapped) => is_public_v4(mapped),
-            None => is_public_v6(address),
-        },
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, ..] = address.octets();
-    let is_shared = a == 100 && (64..128).contains(&b);
-    let is_for_tests = (a == 198 && (b == 18 || b == 19)) || address.is_documentation();
-    let is_special = a == 0 || a >= 224 || (a == 192 && b == 0);
-    !(address.is_loopback()
-        || address.is_private()
-        || address.is_link_local()
-        || is_shared
-        || is_for_tests
-        || is_special)
-}
-
-/// Of the sixth version only global unicast counts, without what leads to the fourth by another way.
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    let [first, second, ..] = address.segments();
-    let is_global = (0x2000..0x4000).contains(&first);
-    let is_translated = first == 0x2002 || (first == 0x2001 && second < 0x0200);
-    is_global && !is_translated && !(first == 0x2001 && second == 0x0db8)
-}
-
 /// How long a file may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Addresses that lead to others.
@@ -136,39 +70,6 @@ mod tests {
     };
 
     use super::*;
-
-    #[test]
-    fn only_addresses_of_the_open_network_are_public() {
-        for (address, expected) in [
-            ("93.184.216.34", true),
-            ("127.0.0.1", false),
-            ("127.8.8.8", false),
-            ("10.1.2.3", false),
-            ("172.16.0.1", false),
-            ("192.168.1.1", false),
-            ("169.254.169.254", false),
-            ("100.64.0.1", false),
-            ("0.0.0.0", false),
-            ("192.0.0.8", false),
-            ("198.18.0.1", false),
-            ("224.0.0.1", false),
-            ("255.255.255.255", false),
-            ("::1", false),
-            ("::", false),
-            ("::ffff:127.0.0.1", false),
-            ("::ffff:93.184.216.34", true),
-            ("fe80::1", false),
-            ("fd00::1", false),
-            ("ff02::1", false),
-            ("64:ff9b::7f00:1", false),
-            ("2002:7f00:1::", false),
-            ("2001:0:7f00:1::", false),
-            ("2001:db8::1", false),
-            ("2606:2800:220:1::", true),
-        ] {
-            assert_eq!(is_public(address.parse().unwrap()), expected, "{address}");
-        }
-    }
 
     /// A server that gives each who comes one answer.
     fn server(answers: Vec<String>) -> u16 {

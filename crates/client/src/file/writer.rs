@@ -3,6 +3,7 @@
 //! that is discarded, or merely dropped, never appears.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Cursor, Read},
     mem,
     sync::Arc,
@@ -143,6 +144,28 @@ impl FileWriter {
         match self.state {
             WriteState::Sending(upload) => upload.finish().await,
             WriteState::Gathering | WriteState::Failed => Err(self.failed()),
+        }
+    }
+
+    /// Publishes the file, and keeps these keys and values with it, which may be known only now that its bytes are. If
+    /// somebody replaces it at once, they are for nobody.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub async fn finish_with(mut self, known: BTreeMap<String, String>) -> Result<Entry, ClientError> {
+        if let (WriteState::Gathering, false, Some(target)) =
+            (&self.state, self.target.append, Arc::get_mut(&mut self.target))
+        {
+            target.options.user.extend(known);
+            return self.finish().await;
+        }
+        let target = Arc::clone(&self.target);
+        let entry = self.finish().await?;
+        let EntryKind::File(content) = &entry.kind else { return Ok(entry) };
+        let changes = known.into_iter().map(|(key, value)| (key, Some(value))).collect();
+        match target.client.change_metadata(&target.path, content.slice, changes).await {
+            Err(error) if matches!(error.reason(), Reason::VersionChanged { .. } | Reason::NotFound) => Ok(entry),
+            changed => changed,
         }
     }
 

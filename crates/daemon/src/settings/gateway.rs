@@ -42,6 +42,13 @@ settings! {
         s3_profile: Option<PathBuf> = optional(),
         /// A domain of which each bucket is a host, as `BUCKET.s3.example.org` is of `s3.example.org`.
         s3_domain: Option<String> = optional(),
+        /// Hosts to and from which third-party copies of WebDAV may go although their addresses are not public, as those of a
+        /// private network.
+        transfer_hosts: Option<Vec<String>> = optional(),
+        /// Certificates, PEM, of further authorities that such hosts are trusted by, beside those of the system.
+        transfer_authority: Option<PathBuf> = optional(),
+        /// Third-party copies at once, 1 to 1000. More are refused for the moment.
+        transfers_max: u64 = default(32),
         /// Sessions of people and programs at once, 1 to 100000. Each takes some kilobytes here and at the master.
         sessions_max: u64 = default(2_000),
         /// Connections at once, 1 to 100000.
@@ -56,13 +63,21 @@ settings! {
 impl Settings for GatewaySettings {
     fn check(&mut self, base: &Path) -> Result<(), InvalidSetting> {
         make_absolute(&mut self.authority, base);
-        for file in
-            [&mut self.certificate, &mut self.key, &mut self.public_profile, &mut self.s3_profile].into_iter().flatten()
+        for file in [
+            &mut self.certificate,
+            &mut self.key,
+            &mut self.public_profile,
+            &mut self.s3_profile,
+            &mut self.transfer_authority,
+        ]
+        .into_iter()
+        .flatten()
         {
             make_absolute(file, base);
         }
         check_range(&["sessions_max"], self.sessions_max, 1, 100_000)?;
         check_range(&["connections_max"], self.connections_max, 1, 100_000)?;
+        check_range(&["transfers_max"], self.transfers_max, 1, 1_000)?;
         if let Some(folder) = &mut self.folder {
             make_absolute(folder, base);
         }

@@ -1,11 +1,11 @@
-//! Who asks: the session of a cookie, a token by HTTP basic authentication, or a visitor of a public page. Requests that
+//! Who asks: the session of a cookie, a name and a token in the header of a login, or a visitor of a public page. Requests that
 //! change something must come from the page itself. A visitor never changes anything.
 
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use client::{Client, Profile, Reason, Refusal, UserName};
-use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
+use data_encoding::{BASE64, HEXLOWER, HEXLOWER_PERMISSIVE};
 use http::{HeaderMap, Method, header, request::Parts};
 
 use super::{
@@ -78,26 +78,46 @@ fn by_cookie(web: &Web, headers: &HeaderMap) -> Option<Arc<WebSession>> {
     web.sessions().get(&SessionKey::of_cookie(secret))
 }
 
-/// `Basic`, with the user's name and a token.
+/// The session of a name and a token.
 async fn by_token(web: &Web, given: &str) -> Result<Arc<WebSession>, Refusal> {
     let wrong = || {
-        let message = "give a user's name and a token by HTTP basic authentication (`sector user token add`)";
+        let message = "give a user's name and a token by HTTP basic authentication, or as the bearer of `NAME.TOKEN` \
+                       (`sector user token add`)";
         Refusal::new(Reason::NotAuthenticated, message)
     };
-    let text = given.strip_prefix("Basic ").and_then(|text| BASE64.decode(text.trim().as_bytes()).ok());
-    let text = text.and_then(|text| String::from_utf8(text).ok()).ok_or_else(wrong)?;
-    let key = SessionKey::of_token(&text);
+    let (user, token) = GivenLogin::read(given).ok_or_else(wrong)?.0;
+    let key = SessionKey::of_token(&format!("{user}:{}", HEXLOWER.encode(&token)));
     if let Some(session) = web.sessions().get(&key) {
         return Ok(session);
     }
-    let (user, token) = text.split_once(':').ok_or_else(wrong)?;
-    let token: [u8; 32] =
-        HEXLOWER_PERMISSIVE.decode(token.as_bytes()).ok().and_then(|it| it.try_into().ok()).ok_or_else(wrong)?;
-    let user = UserName::new(user).map_err(|_| wrong())?;
     let settings = web.cloud().settings();
     let profile = Profile::of(settings.address.clone(), user, token, settings.authority.clone());
     let client = web.cloud().log_in(&profile).await.map_err(|error| Refusal::new(error.reason(), error.to_string()))?;
     web.sessions().add(key, WebSession::of_token(client))
+}
+
+/// A user's name and token, as a header gives them.
+pub struct GivenLogin(pub (UserName, [u8; 32]));
+
+impl GivenLogin {
+    /// From the header `Authorization`: `Basic`, or `Bearer NAME.TOKEN` for programs that know bearers alone.
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
+        Self::read(headers.get(header::AUTHORIZATION)?.to_str().ok()?)
+    }
+
+    fn read(given: &str) -> Option<Self> {
+        let text = match (given.strip_prefix("Basic "), given.strip_prefix("Bearer ")) {
+            (Some(encoded), _) => String::from_utf8(BASE64.decode(encoded.trim().as_bytes()).ok()?).ok()?,
+            (None, Some(bearer)) => {
+                let (user, token) = bearer.trim().rsplit_once('.')?;
+                format!("{user}:{token}")
+            }
+            (None, None) => return None,
+        };
+        let (user, token) = text.split_once(':')?;
+        let token = HEXLOWER_PERMISSIVE.decode(token.as_bytes()).ok()?.try_into().ok()?;
+        Some(Self((UserName::new(user).ok()?, token)))
+    }
 }
 
 fn is_safe(method: &Method) -> bool {
@@ -116,6 +136,20 @@ mod tests {
     fn check(method: &Method, headers: &[(&'static str, &'static str)]) -> bool {
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
         check_origin(method, &headers.collect()).is_ok()
+    }
+
+    #[test]
+    fn a_login_is_a_name_and_a_token_in_either_form() {
+        let token = "0a".repeat(32);
+        let read = |given: &str| GivenLogin::read(given).map(|login| login.0.0.to_string());
+        let basic = format!("Basic {}", BASE64.encode(format!("ann:{token}").as_bytes()));
+        assert_eq!(read(&basic).as_deref(), Some("ann"));
+        assert_eq!(read(&format!("Bearer ann.b.{token}")).as_deref(), Some("ann.b"));
+        for wrong in
+            ["Basic x", "Bearer x", &format!("Bearer {token}"), &format!("Digest ann.{token}"), "Bearer ann.00"]
+        {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::{
     ask::cloud_path,
     caller::Caller,
 };
+use crate::byte_ranges::AskedRanges;
 
 /// `GET` and `HEAD`.
 pub(crate) async fn download(caller: Caller, Path(path): Path<String>, method: Method, headers: HeaderMap) -> Answer {
@@ -35,10 +36,10 @@ pub(crate) async fn download(caller: Caller, Path(path): Path<String>, method: M
     let is_current = headers.get(header::IF_RANGE).is_none_or(|known| known.as_bytes() == etag.as_bytes());
     let asked = headers.get(header::RANGE).filter(|_| is_current).and_then(|range| range.to_str().ok());
     let all = 0..file.bytes();
-    let (status, range) = match asked.map(|asked| parse_range(asked, file.bytes())) {
-        None | Some(AskedRange::Ignored) => (StatusCode::OK, all),
-        Some(AskedRange::Part(range)) => (StatusCode::PARTIAL_CONTENT, range),
-        Some(AskedRange::Outside) => {
+    let (status, range) = match asked.map(|asked| AskedRanges::parse(asked, file.bytes())) {
+        Some(AskedRanges::Parts(parts)) if parts.len() == 1 => (StatusCode::PARTIAL_CONTENT, parts[0].clone()),
+        None | Some(AskedRanges::Ignored | AskedRanges::Parts(_)) => (StatusCode::OK, all),
+        Some(AskedRanges::Outside) => {
             let error = Refusal::new(Reason::Invalid, format!("`{path}` has {} bytes", file.bytes()));
             let mut response = ApiError::from(error).about(&path).into_response();
             *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
@@ -91,41 +92,6 @@ fn stream_of(file: &FileReader, range: Range<u64>) -> Body {
     Body::from_stream(stream::poll_fn(move |context| pieces.poll_next(context)))
 }
 
-/// What `Range` asks for.
-#[derive(Debug, PartialEq, Eq)]
-enum AskedRange {
-    Part(Range<u64>),
-    /// It is in a form that servers may ignore, as several parts are.
-    Ignored,
-    /// The file has no such bytes.
-    Outside,
-}
-
-/// One part of a file of `bytes` bytes (RFC 9110, 14.1.2).
-fn parse_range(text: &str, bytes: u64) -> AskedRange {
-    let Some((first, last)) = text.strip_prefix("bytes=").and_then(|part| part.split_once('-')) else {
-        return AskedRange::Ignored;
-    };
-    let number =
-        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok()).flatten();
-    let range = match (first.trim(), last.trim()) {
-        ("", "") => return AskedRange::Ignored,
-        ("", last) => match number(last) {
-            Some(count) => bytes.saturating_sub(count)..bytes,
-            None => return AskedRange::Ignored,
-        },
-        (first, "") => match number(first) {
-            Some(first) => first..bytes,
-            None => return AskedRange::Ignored,
-        },
-        (first, last) => match (number(first), number(last)) {
-            (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(bytes),
-            _ => return AskedRange::Ignored,
-        },
-    };
-    if range.start < range.end { AskedRange::Part(range) } else { AskedRange::Outside }
-}
-
 fn with_file_headers(mut response: Response, path: &SectorPath, etag: &str) -> Response {
     let headers = response.headers_mut();
     let name = utf8_percent_encode(path.name().unwrap_or_default(), NAME_ESCAPES);
@@ -151,23 +117,3 @@ fn set(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
 
 /// All but what RFC 8187 lets stand.
 const NAME_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_those_of_the_standard() {
-        assert_eq!(parse_range("bytes=0-0", 10), AskedRange::Part(0..1));
-        assert_eq!(parse_range("bytes=5-", 10), AskedRange::Part(5..10));
-        assert_eq!(parse_range("bytes=-3", 10), AskedRange::Part(7..10));
-        assert_eq!(parse_range("bytes=-30", 10), AskedRange::Part(0..10));
-        assert_eq!(parse_range("bytes=2-99999999999999999999", 10), AskedRange::Ignored);
-        assert_eq!(parse_range("bytes=2-18446744073709551615", 10), AskedRange::Part(2..10));
-        assert_eq!(parse_range("bytes=10-", 10), AskedRange::Outside);
-        assert_eq!(parse_range("bytes=-0", 10), AskedRange::Outside);
-        for ignored in ["bytes=1-2,4-5", "bytes=5-2", "lines=1-2", "bytes=-", "bytes=+1-2", "bytes=a-"] {
-            assert_eq!(parse_range(ignored, 10), AskedRange::Ignored, "{ignored}");
-        }
-    }
-}

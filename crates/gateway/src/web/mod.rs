@@ -31,6 +31,7 @@ mod uploads;
 
 use axum::Router;
 
+pub use caller::GivenLogin;
 pub use page::PageFile;
 pub use rooms::{Door, DoorCaller};
 pub(crate) use shared::{Web, WebSettings};

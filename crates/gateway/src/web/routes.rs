@@ -306,7 +306,7 @@ Made from the code (`crates/gateway/src/web/routes.rs`); do not edit. To make it
 `cargo xtask reference`.
 
 All requests are below `/api/v1` of a gateway ([`howto/web-page.md`](howto/web-page.md)). Programs give a user's name and
-a token by HTTP basic authentication. `GET /openapi.json` has this list for tools.
+a token by HTTP basic authentication, or as the bearer `NAME.TOKEN`. `GET /openapi.json` has this list for tools.
 
 Answers are the JSON of commands ([`command-line.md`](command-line.md)). A failure is
 `{\"error\":{\"reason\",\"message\",\"path\"}}` with the reasons of commands. Where one field of the request is to blame,

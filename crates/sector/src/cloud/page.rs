@@ -3,7 +3,7 @@
 
 use axum::Router;
 use client::Profile;
-use daemon::shutdown::TaskGroup;
+use daemon::{settings::GatewaySettings, shutdown::TaskGroup};
 use gateway::{GatewayServer, LoginLinks};
 use terminal::failure::Failure;
 
@@ -35,9 +35,10 @@ impl Page {
             bound => bound,
         };
         let server = with_s3(server.map_err(|error| error.refusal())?, profile.clone(), None)?;
+        let rooms = dav_room(&server, &settings)?;
         let (url, links, tasks) = (server.url(), server.login_links(), TaskGroup::new());
         let stopping = tasks.token();
-        tasks.spawn("web page", async move { server.run(Default::default(), stopping).await });
+        tasks.spawn("web page", async move { server.run(rooms, stopping).await });
         Ok(Self { url, links, profile: profile.clone(), tasks })
     }
 
@@ -63,6 +64,12 @@ pub(super) fn with_s3(server: GatewayServer, profile: Profile, domain: Option<&s
     let room = s3::S3Room::new(server.cloud().clone(), profile, domain).map_err(Failure::usage)?;
     let taking = room.clone();
     Ok(server.with_signed_room(move |request| taking.takes(request), Router::new().fallback_service(room)))
+}
+
+/// What speaks WebDAV beside the page.
+pub(super) fn dav_room(server: &GatewayServer, settings: &GatewaySettings) -> Result<Router, Failure> {
+    let room = webdav::DavRoom::new(server.door(), server.cloud(), settings).map_err(Failure::usage)?;
+    Ok(room.router())
 }
 
 /// How long it may take to stop.

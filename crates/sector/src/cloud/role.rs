@@ -13,7 +13,11 @@ use protocol::Refusal;
 use spe::SpeProgram;
 use terminal::{failure::Failure, show};
 
-use super::{layout::security_failure, page::with_s3, processes};
+use super::{
+    layout::security_failure,
+    page::{dav_room, with_s3},
+    processes,
+};
 
 /// `sector security`.
 pub(crate) async fn security(config: &Path) -> Result<(), Failure> {
@@ -47,9 +51,10 @@ pub(crate) async fn gateway(config: &Path) -> Result<(), Failure> {
     if let Some(file) = &settings.s3_profile {
         server = with_s3(server, Profile::load(file)?, settings.s3_domain.as_deref())?;
     }
+    let rooms = dav_room(&server, &settings)?;
     ready::announce(server.url())?;
     run_until_signal(|stopping| async move {
-        server.run(Default::default(), stopping).await;
+        server.run(rooms, stopping).await;
         Ok(())
     })
     .await
