@@ -2,14 +2,15 @@
 //! and SHA-256. What is computed once is kept in the file's user metadata. It never takes the place of the cloud's own
 //! digest, by which every read is verified.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::collections::BTreeMap;
 
-use client::{Client, ClientError, Entry, EntryKind, FileContent, FileReader};
+use client::{Client, ClientError, Entry, EntryKind, FileContent, FileReader, Reason, Refusal};
 use data_encoding::{BASE64, HEXLOWER};
 use http::HeaderMap;
 use md5::{Digest as _, Md5};
 use ring::digest::{Context, SHA256};
 use simd_adler32::Adler32;
+use tokio::sync::Semaphore;
 
 /// A kind of sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,6 +106,13 @@ impl Announced {
     /// The kinds of its sums.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
         self.0.keys().copied()
+    }
+
+    /// Says these, too. What was said first of a kind stays.
+    pub(crate) fn add(&mut self, more: Self) {
+        for (kind, sum) in more.0 {
+            self.0.entry(kind).or_insert(sum);
+        }
     }
 
     /// Refuses bytes that have other sums.
@@ -207,41 +215,52 @@ impl Summing {
     }
 }
 
-/// Sums of so many bytes, as keys and values of a file.
+/// Sums of so many bytes, as keys and values of a file. Each says of how many, since an append keeps the metadata of a file.
 pub(crate) fn as_user_metadata(sums: &Sums, bytes: u64) -> BTreeMap<String, String> {
-    let sums = sums.iter().map(|(kind, sum)| (kind.key(), written(*kind, sum)));
-    // An append keeps the metadata of a file, and they are not of it any more.
-    sums.chain([(BYTES_KEY.to_owned(), bytes.to_string())]).collect()
+    sums.iter().map(|(kind, sum)| (kind.key(), format!("{bytes}:{}", written(*kind, sum)))).collect()
 }
 
 /// The sum that is kept with a file.
 pub(crate) fn kept(content: &FileContent, kind: Kind) -> Option<Vec<u8>> {
-    let is_of_bytes = content.user.get(BYTES_KEY).is_some_and(|bytes| *bytes == content.bytes.to_string());
-    content.user.get(&kind.key()).filter(|_| is_of_bytes).and_then(|sum| kind.read(sum))
+    sum_in(content.user.get(&kind.key())?, content.bytes, kind)
 }
 
-/// The sum of a file: the one that is kept, or a new one over all of its bytes. That is kept if the reader may write.
-pub(crate) async fn of_file(client: &Client, file: &FileReader, kind: Kind) -> Result<Vec<u8>, ClientError> {
+fn sum_in(value: &str, bytes: u64, kind: Kind) -> Option<Vec<u8>> {
+    let (of, sum) = value.split_once(':')?;
+    (of == bytes.to_string()).then(|| kind.read(sum)).flatten()
+}
+
+/// The sum of a file: the one that is kept, or a new one over all of its bytes. With `keeps` that one is kept, if the reader
+/// may write. It goes on when nobody waits any more, so that the next one who asks finds it.
+pub(crate) async fn of_file(
+    client: &Client,
+    file: &FileReader,
+    kind: Kind,
+    keeps: bool,
+) -> Result<Vec<u8>, ClientError> {
     let Some(content) = content_of(file.entry()) else { return Ok(Vec::new()) };
     if let Some(sum) = kept(content, kind) {
         return Ok(sum);
     }
-    let mut summing = Summing::new([kind]);
-    let mut pieces = file.stream(all_of(file));
-    while let Some(piece) = pieces.next().await {
-        summing.add(&piece?);
-    }
-    let sums = summing.finish();
-    let changes = as_user_metadata(&sums, file.bytes()).into_iter().map(|(key, value)| (key, Some(value))).collect();
-    if let Err(error) = client.change_metadata(&file.entry().path, content.slice, changes).await {
-        // It is right all the same, and computed again next time.
-        tracing::debug!(%error, path = %file.entry().path, "a sum is not kept with its file");
-    }
-    Ok(sums.into_values().next().unwrap_or_default())
-}
-
-fn all_of(file: &FileReader) -> Range<u64> {
-    0..file.bytes()
+    let (client, file, slice) = (client.clone(), file.clone(), content.slice);
+    let summing = tokio::spawn(async move {
+        // The semaphore is never closed.
+        let _place = AT_ONCE.acquire().await;
+        let mut summing = Summing::new([kind]);
+        let mut pieces = file.stream(0..file.bytes());
+        while let Some(piece) = pieces.next().await {
+            summing.add(&piece?);
+        }
+        let sums = summing.finish();
+        let changes =
+            as_user_metadata(&sums, file.bytes()).into_iter().map(|(key, value)| (key, Some(value))).collect();
+        if keeps && let Err(error) = client.change_metadata(&file.entry().path, slice, changes).await {
+            // It is right all the same, and computed again next time.
+            tracing::debug!(%error, path = %file.entry().path, "a sum is not kept with its file");
+        }
+        Ok(sums.into_values().next().unwrap_or_default())
+    });
+    summing.await.unwrap_or_else(|error| Err(Refusal::new(Reason::Failed, error.to_string()).into()))
 }
 
 /// The content of an entry that is a file.
@@ -261,8 +280,8 @@ pub(crate) fn tag_of(content: &FileContent) -> String {
 pub(crate) const WANTED: &str = "adler32,sha-256;q=0.5,md5;q=0.4,crc32c;q=0.3";
 
 const KEY_PREFIX: &str = "dav.sum.";
-/// Of how many bytes the sums are.
-const BYTES_KEY: &str = "dav.sum.bytes";
+/// Files that are summed up at once, for all who ask.
+static AT_ONCE: Semaphore = Semaphore::const_new(4);
 
 #[cfg(test)]
 mod tests {
@@ -320,7 +339,8 @@ mod tests {
     #[test]
     fn sums_of_fewer_bytes_are_not_of_the_file_any_more() {
         let user = as_user_metadata(&sums(), 9);
-        assert_eq!(user["dav.sum.adler32"], "091e01de");
-        assert_eq!(user["dav.sum.bytes"], "9");
+        assert_eq!(user["dav.sum.adler32"], "9:091e01de");
+        assert!(sum_in("9:091e01de", 9, Kind::Adler32).is_some());
+        assert!(sum_in("9:091e01de", 10, Kind::Adler32).is_none() && sum_in("091e01de", 9, Kind::Adler32).is_none());
     }
 }

@@ -15,9 +15,10 @@ use crate::{
     failure::DavFailure,
 };
 
-/// Answers `GET` and `HEAD` of a file.
+/// Answers `GET` and `HEAD` of a file. With `may_keep` a sum that is computed is kept with it.
 pub(crate) async fn download(
     client: &Client,
+    may_keep: bool,
     path: &SectorPath,
     method: &Method,
     headers: &HeaderMap,
@@ -35,7 +36,7 @@ pub(crate) async fn download(
     }
     let mut sums = Sums::new();
     if let Some(kind) = digests::wanted(headers).into_iter().next() {
-        sums.insert(kind, digests::of_file(client, &file, kind).await?);
+        sums.insert(kind, digests::of_file(client, &file, kind, may_keep).await?);
         set(&mut answer, HeaderName::from_static("digest"), &digests::digest_header(&sums));
         if let Some(sums) = digests::repr_digest_header(&sums) {
             set(&mut answer, HeaderName::from_static("repr-digest"), &sums);

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use client::{ClientError, Condition, Entry, PutOptions, SectorPath, namespace::is_folder};
+use client::{ClientError, Condition, Entry, PutOptions, Reason, Refusal, Rights, SectorPath, namespace::is_folder};
 use dav_server::{
     davpath::DavPath,
     fs::{
@@ -132,10 +132,8 @@ impl GuardedFileSystem<DavRequest> for CloudFiles {
     fn create_dir<'a>(&'a self, path: &'a DavPath, request: &'a DavRequest) -> FsFuture<'a, ()> {
         asking(request, async move {
             let path = SectorPath::parse(&path_text(path))?;
-            if request.take_removal(&path) {
-                request.client.remove(&path, false).await?;
-            }
-            request.client.make_folder(&path, false).await
+            let making = request.client.make_folder(&path, false);
+            in_place_of(request, &path, Replaced::First, making).await
         })
     }
 
@@ -143,6 +141,10 @@ impl GuardedFileSystem<DavRequest> for CloudFiles {
         asking(request, async move {
             let path = SectorPath::parse(&path_text(path))?;
             let is_whole = request.said.removed.as_ref() == Some(&path);
+            if is_whole && request.said.is_replaced {
+                request.postpone_removal(&path);
+                return Ok(());
+            }
             request.client.remove(&path, is_whole).await
         })
     }
@@ -161,17 +163,23 @@ impl GuardedFileSystem<DavRequest> for CloudFiles {
     fn rename<'a>(&'a self, from: &'a DavPath, to: &'a DavPath, request: &'a DavRequest) -> FsFuture<'a, ()> {
         asking(request, async move {
             let (from, to) = (SectorPath::parse(&path_text(from))?, SectorPath::parse(&path_text(to))?);
-            if request.take_removal(&to) && request.client.stat(&from).await.is_ok_and(|it| is_folder(&it.entry)) {
-                request.client.remove(&to, false).await?;
+            let moved = request.client.stat(&from).await?.entry;
+            if !request.client.acl(&from).await?.mine.has(Rights::WRITE) {
+                let message = format!("{} may not move `{from}`", request.client.user());
+                return Err(Refusal::new(Reason::NoRight, message).into());
             }
-            request.client.rename(&from, &to).await
+            let replaced = if is_folder(&moved) { Replaced::First } else { Replaced::FirstIfFolder };
+            in_place_of(request, &to, replaced, request.client.rename(&from, &to)).await
         })
     }
 
     fn copy<'a>(&'a self, from: &'a DavPath, to: &'a DavPath, request: &'a DavRequest) -> FsFuture<'a, ()> {
         asking(request, async move {
             let (from, to) = (SectorPath::parse(&path_text(from))?, SectorPath::parse(&path_text(to))?);
-            request.client.copy(&from, &to, &PutOptions::default(), &|_| ()).await.map(drop)
+            let condition = if request.said.may_replace { Condition::Any } else { Condition::Absent };
+            let options = PutOptions { condition, ..PutOptions::default() };
+            let copying = async { request.client.copy(&from, &to, &options, &|_| ()).await.map(drop) };
+            in_place_of(request, &to, Replaced::FirstIfFolder, copying).await
         })
     }
 
@@ -191,6 +199,40 @@ impl GuardedFileSystem<DavRequest> for CloudFiles {
     ) -> FsFuture<'a, Vec<(StatusCode, DavProp)>> {
         asking(request, async move { properties::change(request, &SectorPath::parse(&path_text(path))?, patch).await })
     }
+}
+
+/// When what is in the place of something new goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Replaced {
+    /// Before, whatever it is.
+    First,
+    /// Before, if it is a folder: a new file replaces a file at once.
+    FirstIfFolder,
+}
+
+/// Does something that takes the place of what was to be removed. If it fails, that is put back.
+async fn in_place_of(
+    request: &DavRequest,
+    path: &SectorPath,
+    replaced: Replaced,
+    work: impl Future<Output = Result<(), ClientError>>,
+) -> Result<(), ClientError> {
+    if !request.take_removal(path) {
+        return work.await;
+    }
+    let client = &request.client;
+    let goes_first = replaced == Replaced::First || client.find(path).await?.is_some_and(|entry| is_folder(&entry));
+    if !goes_first {
+        return work.await;
+    }
+    client.remove(path, true).await?;
+    let done = work.await;
+    if done.is_err()
+        && let Err(error) = client.restore(path, None).await
+    {
+        tracing::warn!(%path, %error, "what was to be replaced is in the trash, and could not be put back");
+    }
+    done
 }
 
 fn path_text(path: &DavPath) -> String {

@@ -7,13 +7,14 @@ mod digests;
 mod download;
 mod failure;
 mod files;
-mod if_header;
 mod listing;
 mod locks;
 mod properties;
 mod propfind;
 mod request;
 mod room;
+mod strict_bodies;
+mod strict_headers;
 mod transfer;
 mod upload;
 

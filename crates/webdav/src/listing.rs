@@ -1,5 +1,5 @@
-//! The entries of a folder, page by page, and answers that are cut off rather than look whole. It never holds a large folder
-//! in memory.
+//! The entries of a folder, page by page, and answers that are cut off rather than look whole. It never asks for a
+//! page before the one before it was taken.
 
 use std::{collections::VecDeque, io};
 

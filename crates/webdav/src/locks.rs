@@ -14,6 +14,7 @@ use dav_server::{
 };
 use futures_util::FutureExt;
 use gateway::Door;
+use http::HeaderMap;
 
 /// The locks of this gateway. Clones are the same.
 #[derive(Clone)]
@@ -30,6 +31,13 @@ impl Locks {
 
     fn with_names(names: impl Fn() -> String + Send + Sync + 'static) -> Self {
         Self { names: Arc::new(names), locks: Arc::default() }
+    }
+
+    /// Whether the lock that a request gives back is this user's. One that is not there is nobody's, and anyone hears so.
+    pub(crate) fn are_of(&self, user: &str, headers: &HeaderMap) -> bool {
+        let token = headers.get("lock-token").and_then(|token| token.to_str().ok()).unwrap_or_default();
+        let token = token.trim().trim_matches(['<', '>']);
+        self.living().iter().filter(|lock| lock.token == token).all(|lock| lock.principal.as_deref() == Some(user))
     }
 
     /// Those that have not ended.
@@ -152,7 +160,7 @@ impl DavLockSystem for Locks {
 /// How long a lock lasts unless it is refreshed.
 const LIFE_MAX: Duration = Duration::from_secs(600);
 /// Of one user.
-const LOCKS_MAX: usize = 1_000;
+const LOCKS_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -6,12 +6,15 @@ use std::collections::BTreeMap;
 use client::{ClientError, Entry, SectorPath};
 use dav_server::fs::DavProp;
 use http::StatusCode;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use xmltree::{Element, EmitterConfig};
 
-use crate::{digests::content_of, request::DavRequest};
+use crate::{digests::content_of, request::DavRequest, strict_bodies};
 
-/// A property's key. A namespace has no blank in it.
+/// A property's key. A namespace is written without blanks.
 fn key_of(prop: &DavProp) -> String {
-    format!("{KEY_PREFIX}{} {}", prop.namespace.as_deref().unwrap_or_default(), prop.name)
+    let namespace = utf8_percent_encode(prop.namespace.as_deref().unwrap_or_default(), NON_ALPHANUMERIC);
+    format!("{KEY_PREFIX}{namespace} {}", prop.name)
 }
 
 /// Sets and removes properties, all or none.
@@ -42,13 +45,43 @@ fn element_in(document: &[u8]) -> String {
     }
 }
 
-/// The properties of a file: namespace, name, and the whole as XML.
-pub(crate) fn kept_of(entry: &Entry) -> impl Iterator<Item = (String, String, &str)> {
+/// The properties of a file: namespace, name, and the whole as XML. What is none is left out: others may write there, too,
+/// and it is to stand within an answer.
+pub(crate) fn kept_of(entry: &Entry) -> impl Iterator<Item = (String, String, String)> {
     let kept = content_of(entry).into_iter().flat_map(|content| &content.user);
     kept.filter_map(|(key, xml)| {
         let (namespace, name) = key.strip_prefix(KEY_PREFIX)?.split_once(' ')?;
-        Some((namespace.to_owned(), name.to_owned(), &**xml))
+        let namespace = percent_decode_str(namespace).decode_utf8().ok()?.into_owned();
+        let is_name = name.chars().all(|letter| letter.is_alphanumeric() || "-_.".contains(letter));
+        Some((namespace, name.to_owned(), whole_element(xml, name).filter(|_| is_name)?))
     })
 }
 
+/// The element that a text begins with, if it has that name, written anew: so nothing else stands beside it.
+fn whole_element(xml: &str, name: &str) -> Option<String> {
+    let xml = Some(xml.as_bytes()).filter(|xml| strict_bodies::is_small(xml))?;
+    let element = Element::parse(xml).ok()?;
+    let mut written = Vec::new();
+    let config = EmitterConfig::new().write_document_declaration(false);
+    element.write_with_config(&mut written, config).ok()?;
+    String::from_utf8(written).ok().filter(|_| element.name == name)
+}
+
 const KEY_PREFIX: &str = "dav.prop.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_whole_element_stands_in_an_answer() {
+        let written = |xml| whole_element(xml, "a");
+        assert_eq!(written(r#"<a xmlns="urn:x y">b<c/></a>"#).as_deref(), Some(r#"<a xmlns="urn:x y">b<c /></a>"#));
+        for beside in ["<a/><b/>", "<a/><!--", "<?xml version=\"1.0\"?><a/>"] {
+            assert_eq!(written(beside).as_deref(), Some("<a />"), "{beside}");
+        }
+        for wrong in ["<b/>", "a", "</a>", "<a>", "<a/></D:prop><a>"] {
+            assert_eq!(written(wrong), None, "{wrong}");
+        }
+    }
+}

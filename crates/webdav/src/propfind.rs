@@ -28,26 +28,23 @@ use crate::{
 /// Answers `PROPFIND` of what is at a path, below this prefix.
 pub(crate) async fn answer(
     about: DavRequest,
-    locks: Locks,
+    (locks, user): (Locks, String),
     prefix: &'static str,
     path: SectorPath,
     request: Request,
 ) -> Result<Response, DavFailure> {
-    let depth = request.headers().get("depth").and_then(|depth| depth.to_str().ok()).unwrap_or("1");
-    let with_children = match depth {
-        "0" => false,
-        // Without a depth all that is below would be meant.
-        "1" | "1,noroot" => true,
-        depth if depth.eq_ignore_ascii_case("infinity") => return Ok(finite_depth()),
-        other => return Err(DavFailure::invalid(format!("`Depth: {other}` is neither 0 nor 1"))),
-    };
+    let depth = request.headers().get("depth").and_then(|depth| depth.to_str().ok()).unwrap_or("1").to_owned();
+    if depth == "infinity" {
+        return Ok(finite_depth());
+    }
     let body = to_bytes(request.into_body(), QUESTION_BYTES_MAX).await;
     let asked = Asked::parse(&body.map_err(|error| DavFailure::invalid(error.to_string()))?)?;
     let entry = about.client.stat(&path).await?.entry;
     let quota = if asked.wants_quota() { Quota::of(&about.client).await } else { Quota::default() };
-    let is_listed = with_children && is_folder(&entry);
-    let writer = Writer { asked, locks, prefix, quota };
-    let first = writer.response(&entry);
+    // Without a depth all that is below would be meant.
+    let is_listed = depth != "0" && is_folder(&entry);
+    let writer = Writer { asked, locks, user, prefix, quota };
+    let first = if is_listed && depth == "1,noroot" { String::new() } else { writer.response(&entry) };
     let head = stream::iter([Ok(HEAD.to_owned() + &first)]);
     let children = if is_listed { listing::entries(about, path).boxed() } else { stream::empty().boxed() };
     let children = children.map(move |entry| match entry {
@@ -95,34 +92,43 @@ impl Asked {
             return Ok(Self::All(Vec::new()));
         }
         let wrong = |why: &str| DavFailure::invalid(format!("the body is no question about properties: {why}"));
-        if body.windows(DOCTYPE.len()).any(|piece| piece.eq_ignore_ascii_case(DOCTYPE)) {
-            return Err(wrong("it brings a grammar of its own"));
-        }
         let root = Element::parse(body).map_err(|error| wrong(&error.to_string()))?;
         if root.name != "propfind" || root.namespace.as_deref() != Some(DAV) {
             return Err(wrong("it is no `propfind`"));
         }
         let child = |name: &str| elements(&root).find(|child| child.name == name && is_of_dav(child));
         let names = |of: &Element| {
-            let names = elements(of).map(|child| Name {
-                namespace: child.namespace.clone().unwrap_or_default(),
-                local: child.name.clone(),
-            });
-            names.collect::<Vec<_>>()
+            let mut names: Vec<Name> = Vec::new();
+            for child in elements(of) {
+                let name = Name { namespace: child.namespace.clone().unwrap_or_default(), local: child.name.clone() };
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            names
         };
-        match (child("prop"), child("propname"), child("allprop")) {
+        let asked = match (child("prop"), child("propname"), child("allprop")) {
             (Some(prop), None, None) => Ok(Self::Named(names(prop))),
             (None, Some(_), None) => Ok(Self::Names),
             (None, None, Some(_)) => Ok(Self::All(child("include").map(names).unwrap_or_default())),
             _ => Err(wrong("it has one of `prop`, `propname` and `allprop`")),
+        }?;
+        // Each is written for each entry.
+        if asked.names().iter().map(|name| name.namespace.len() + name.local.len()).sum::<usize>() > NAMES_BYTES_MAX {
+            return Err(wrong("its names are too long"));
+        }
+        Ok(asked)
+    }
+
+    fn names(&self) -> &[Name] {
+        match self {
+            Self::All(names) | Self::Named(names) => names,
+            Self::Names => &[],
         }
     }
 
     fn wants_quota(&self) -> bool {
-        match self {
-            Self::All(names) | Self::Named(names) => names.iter().any(|name| name.local.starts_with("quota-")),
-            Self::Names => false,
-        }
+        self.names().iter().any(|name| name.local.starts_with("quota-"))
     }
 }
 
@@ -155,6 +161,8 @@ impl Quota {
 struct Writer {
     asked: Asked,
     locks: Locks,
+    /// Who asks.
+    user: String,
     prefix: &'static str,
     quota: Quota,
 }
@@ -178,7 +186,7 @@ impl Writer {
                 let live = ALWAYS.iter().map(|name| dav(name)).filter(|name| self.live(entry, name).is_some());
                 live.for_each(|name| add(&name));
                 more.iter().filter(|name| !is_always(name)).for_each(&mut add);
-                kept_of(entry).for_each(|(_, _, xml)| found.push_str(xml));
+                kept_of(entry).for_each(|(_, _, xml)| found.push_str(&xml));
             }
         }
         let mut response = format!("<D:response><D:href>{}</D:href>", self.href(entry));
@@ -205,8 +213,7 @@ impl Writer {
             return Some(element(name, &value));
         }
         let mut kept = kept_of(entry);
-        kept.find(|(namespace, local, _)| *namespace == name.namespace && *local == name.local)
-            .map(|(_, _, xml)| xml.to_owned())
+        kept.find(|(namespace, local, _)| *namespace == name.namespace && *local == name.local).map(|(_, _, xml)| xml)
     }
 
     /// The inner XML of a property that the entry has by itself.
@@ -246,7 +253,7 @@ impl Writer {
             return String::new();
         };
         let found = futures_util::FutureExt::now_or_never(self.locks.discover(&path)).unwrap_or_default();
-        found.iter().map(|lock| self.active_lock(lock)).collect()
+        found.iter().take(LOCKS_SHOWN).map(|lock| self.active_lock(lock)).collect()
     }
 
     fn active_lock(&self, lock: &DavLock) -> String {
@@ -257,12 +264,17 @@ impl Writer {
         let config = xmltree::EmitterConfig::new().write_document_declaration(false);
         let is_written = lock.owner.as_ref().is_some_and(|it| it.write_with_config(&mut owner, config).is_ok());
         let owner = if is_written { String::from_utf8(owner).unwrap_or_default() } else { String::new() };
+        // Who knows it can give the lock back, or write.
+        let token = if lock.principal.as_deref() == Some(&self.user) {
+            format!("<D:locktoken><D:href>{}</D:href></D:locktoken>", lock.token)
+        } else {
+            String::new()
+        };
         let root = path_of(&lock.path).map(|path| utf8_percent_encode(path.as_str(), ESCAPED).to_string());
         format!(
             "<D:activelock><D:lockscope><D:{scope}/></D:lockscope><D:locktype><D:write/></D:locktype>\
              <D:depth>{depth}</D:depth>{owner}<D:timeout>Second-{seconds}</D:timeout>\
-             <D:locktoken><D:href>{}</D:href></D:locktoken><D:lockroot><D:href>{}{}</D:href></D:lockroot></D:activelock>",
-            lock.token,
+             {token}<D:lockroot><D:href>{}{}</D:href></D:lockroot></D:activelock>",
             self.prefix,
             root.unwrap_or_default()
         )
@@ -311,12 +323,15 @@ const SUPPORTED_LOCKS: &str = "<D:lockentry><D:lockscope><D:exclusive/></D:locks
                                </D:locktype></D:lockentry>";
 const HEAD: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n";
 const TAIL: &str = "</D:multistatus>\n";
-/// Of which entities grow.
-const DOCTYPE: &[u8] = b"<!DOCTYPE";
+/// Of all names that are asked for.
+const NAMES_BYTES_MAX: usize = 16 << 10;
+/// Locks that are told of one entry.
+const LOCKS_SHOWN: usize = 16;
 /// Of a question.
 const QUESTION_BYTES_MAX: usize = 64 << 10;
 /// All but what stands for itself in a path (RFC 3986).
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+pub(crate) const ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
 #[cfg(test)]
 mod tests {
@@ -347,7 +362,6 @@ mod tests {
             "<propfind/>",
             r#"<D:propfind xmlns:D="DAV:"/>"#,
             r#"<D:propfind xmlns:D="DAV:"><D:prop/><D:allprop/></D:propfind>"#,
-            r#"<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><D:propfind xmlns:D="DAV:"><D:prop>&x;</D:prop></D:propfind>"#,
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -32,6 +32,8 @@ pub(crate) struct Said {
     pub(crate) removed: Option<SectorPath>,
     /// Whether something takes the place of `removed` at once.
     pub(crate) is_replaced: bool,
+    /// Whether a file that is there may be replaced.
+    pub(crate) may_replace: bool,
     /// Sums that the bytes must have.
     pub(crate) announced: Announced,
 }
@@ -53,20 +55,28 @@ impl Said {
         path: &SectorPath,
         destination: Option<SectorPath>,
     ) -> Result<Self, DavFailure> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let removed = match method.as_str() {
+            // By itself alone.
+            "DELETE" if text("depth") == Some("0") => None,
             "DELETE" => Some(path.clone()),
             "COPY" | "MOVE" => destination,
             _ => None,
         };
-        let tag = headers.get(header::IF_MATCH).and_then(|tag| tag.to_str().ok());
-        let tag = tag.map(str::trim).filter(|tag| *tag != "*").map(|tag| tag.trim_matches('"').to_owned());
         Ok(Self {
-            if_match: tag,
+            if_match: tag_in(headers),
             removed,
             is_replaced: method != Method::DELETE,
+            may_replace: text("overwrite") != Some("F"),
             announced: Announced::of(headers).map_err(DavFailure::invalid)?,
         })
     }
+}
+
+/// The one tag that `If-Match` names.
+pub(crate) fn tag_in(headers: &HeaderMap) -> Option<String> {
+    let tag = headers.get(header::IF_MATCH).and_then(|tag| tag.to_str().ok()).map(str::trim);
+    tag.filter(|tag| *tag != "*").map(|tag| tag.trim_matches('"').to_owned())
 }
 
 impl DavRequest {

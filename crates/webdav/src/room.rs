@@ -10,19 +10,21 @@ use axum::{
 };
 use client::{Client, Cloud, Reason, Refusal, Rights, SectorPath};
 use daemon::settings::GatewaySettings;
-use dav_server::{DavHandler, DavMethod, DavMethodSet, davpath::DavPath};
+use dav_server::{DavHandler, DavMethod, DavMethodSet, davpath::DavPath, ls::DavLockSystem};
 use gateway::Door;
-use http::{HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use percent_encoding::utf8_percent_encode;
 
 use crate::{
     download::{SANDBOX, download},
     failure::DavFailure,
     files::CloudFiles,
-    if_header, listing,
+    listing,
     locks::Locks,
-    propfind,
+    propfind::{self, ESCAPED},
     request::{DavRequest, Said, path_of},
-    transfer::{CloudNotice, NOTICE_HEADER, Transfers},
+    strict_bodies, strict_headers,
+    transfer::{CloudNotice, NOTICE_HEADER, Order, Transfers},
 };
 
 /// Answers requests of WebDAV. Clones are the same.
@@ -58,9 +60,8 @@ impl DavRoom {
 
     /// Its addresses.
     pub fn router(self) -> Router {
-        let notice = self.notice.clone();
         Router::new()
-            .route(NOTICE_PATH, get(move || async move { axum::Json(notice) }))
+            .route(NOTICE_PATH, get(notice))
             .route(PREFIX, any(answer))
             .route(&format!("{PREFIX}/"), any(answer))
             .route(&format!("{PREFIX}/{{*path}}"), any(answer))
@@ -70,23 +71,22 @@ impl DavRoom {
     async fn answer(&self, mut request: Request) -> Result<Response, DavFailure> {
         let headers = request.headers_mut();
         headers.remove(header::COOKIE);
-        // With it the protocol's crate would list whole trees.
-        headers.remove("x-litmus");
-        if_header::check(headers)?;
+        strict_headers::check(headers)?;
         let caller = self.door.caller(request.headers()).await?;
         let user = match &caller.user {
             Some(user) => user.to_string(),
             None if is_reading(request.method()) => String::new(),
-            None => return Err(Refusal::new(Reason::NotAuthenticated, "log in with a name and a token").into()),
+            None => return Err(not_logged_in()),
         };
         let (client, method) = (caller.client, request.method().clone());
-        let path = path_in(request.uri())?;
-        let about = self.transfers.answer(&client, &path, &method, request.headers()).await?;
-        if let Some(answer) = about {
-            return Ok(answer);
+        let path = path_in(request.uri().path())?;
+        if let Some(order) = Order::of(request.uri(), request.headers(), &method)? {
+            self.check_locks(&user, &path, request.headers(), &order).await?;
+            return self.transfers.answer(&client, &path, order).await;
         }
+        let destination = destination_in(&method, &path, request.headers())?;
         match method.as_str() {
-            "GET" | "HEAD" => match download(&client, &path, &method, request.headers()).await {
+            "GET" | "HEAD" => match download(&client, caller.user.is_some(), &path, &method, request.headers()).await {
                 // A folder: a page that lists it.
                 Err(failure) if failure.status == StatusCode::METHOD_NOT_ALLOWED => {}
                 answer => {
@@ -99,16 +99,37 @@ impl DavRoom {
             "PUT" if request.headers().contains_key(header::CONTENT_RANGE) => {
                 return Err(DavFailure::new(StatusCode::NOT_IMPLEMENTED, "a file is written whole: send all of it"));
             }
-            "LOCK" => may_write(&client, &path).await?,
-            "PROPFIND" => {
-                let about = DavRequest::new(client, Said::default());
-                return propfind::answer(about, self.locks.clone(), PREFIX, path, request).await;
+            "LOCK" => may_lock(&client, &path).await?,
+            "UNLOCK" if !self.locks.are_of(&user, request.headers()) => {
+                return Err(DavFailure::new(StatusCode::FORBIDDEN, "who has taken a lock gives it back"));
             }
             _ => {}
         }
-        let destination = destination_in(&request);
+        let (head, body) = request.into_parts();
+        let request = Request::from_parts(head, strict_bodies::check(&method, body).await?);
+        if method.as_str() == "PROPFIND" {
+            let about = DavRequest::new(client, Said::default());
+            return propfind::answer(about, (self.locks.clone(), user), PREFIX, path, request).await;
+        }
         let said = Said::of(&method, request.headers(), &path, destination)?;
         Ok(self.by_the_standard(request, user, DavRequest::new(client, said)).await)
+    }
+
+    /// Refuses a copy from elsewhere to what somebody has locked, and conditions that nobody would look at.
+    async fn check_locks(
+        &self,
+        user: &str,
+        path: &SectorPath,
+        headers: &HeaderMap,
+        order: &Order,
+    ) -> Result<(), DavFailure> {
+        let tokens = strict_headers::lock_tokens(headers);
+        let tokens = tokens
+            .ok_or_else(|| DavFailure::invalid("a copy takes tokens of locks in `If`, and no other condition"))?;
+        let lockable = DavPath::new(&utf8_percent_encode(path.as_str(), ESCAPED).to_string());
+        let lockable = lockable.map_err(|error| DavFailure::invalid(error.to_string()))?;
+        let locked = order.is_pull && self.locks.check(&lockable, Some(user), false, true, &tokens).await.is_err();
+        if locked { Err(DavFailure::new(StatusCode::LOCKED, format!("`{path}` is locked"))) } else { Ok(()) }
     }
 
     /// What the protocol's crate answers, with the cloud's own sentence where it failed.
@@ -121,6 +142,8 @@ impl DavRoom {
             // What the standard says of a status stays. Where the crate knows no better, the cloud does.
             let status = match head.status.as_u16() {
                 403 | 500 | 502 | 507 => failure.status,
+                // That something exists is a condition of a write, but for a new folder.
+                405 if method.as_str() != "MKCOL" => failure.status,
                 // What is missing is the folder that is to hold it.
                 404 if method == Method::PUT => StatusCode::CONFLICT,
                 _ => head.status,
@@ -167,29 +190,58 @@ fn is_reading(method: &Method) -> bool {
 }
 
 /// The path that an address names.
-fn path_in(uri: &Uri) -> Result<SectorPath, DavFailure> {
-    let wrong = |error: &dyn std::fmt::Display| DavFailure::invalid(format!("`{uri}` is no path: {error}"));
-    let mut path = DavPath::new(uri.path()).map_err(|error| wrong(&error))?;
+fn path_in(address: &str) -> Result<SectorPath, DavFailure> {
+    let wrong = |error: &dyn std::fmt::Display| DavFailure::invalid(format!("`{address}` is no path: {error}"));
+    let mut path = DavPath::new(address).map_err(|error| wrong(&error))?;
     path.set_prefix(PREFIX).map_err(|error| wrong(&error))?;
     path_of(&path)
 }
 
-/// Where a copy or move within the cloud goes; the protocol's crate says what is wrong with it.
-fn destination_in(request: &Request) -> Option<SectorPath> {
-    let text = request.headers().get("destination")?.to_str().ok()?;
-    path_in(&text.parse().ok()?).ok()
+/// Where a copy or move within the cloud goes. What would take the place of itself, or of what holds it, is refused.
+fn destination_in(method: &Method, path: &SectorPath, headers: &HeaderMap) -> Result<Option<SectorPath>, DavFailure> {
+    if !matches!(method.as_str(), "COPY" | "MOVE") {
+        return Ok(None);
+    }
+    let text = headers.get("destination").and_then(|text| text.to_str().ok());
+    let text = text.ok_or_else(|| DavFailure::invalid("say where it goes by `Destination`"))?;
+    // The protocol's crate reads it once more, in its own way: it must be an address to both.
+    let uri: Uri = text.parse().map_err(|error| DavFailure::invalid(format!("`{text}` is no address: {error}")))?;
+    let destination = path_in(uri.path()).map_err(|_| {
+        DavFailure::new(StatusCode::BAD_GATEWAY, format!("`{text}` is not below `{PREFIX}` of this server"))
+    })?;
+    if path.is_within(&destination) {
+        let message = format!("`{path}` would take the place of what holds it");
+        return Err(DavFailure::new(StatusCode::FORBIDDEN, message));
+    }
+    Ok(Some(destination))
 }
 
-/// Refuses a lock to who may not write. Of what is not there, the folder counts.
-async fn may_write(client: &Client, path: &SectorPath) -> Result<(), DavFailure> {
-    let status = match (client.acl(path).await, path.parent()) {
-        (Err(error), Some(folder)) if error.reason() == Reason::NotFound => client.acl(&folder).await?,
-        (status, _) => status?,
+/// Refuses a lock to who may not write. Of what is not there, the folder counts. A folder is locked with what others have
+/// in it, so by those alone who may say what others do there.
+async fn may_lock(client: &Client, path: &SectorPath) -> Result<(), DavFailure> {
+    let (entry, status) = match (client.find(path).await?, path.parent()) {
+        (None, Some(folder)) => (None, client.acl(&folder).await?),
+        (entry, _) => (entry, client.acl(path).await?),
     };
-    if status.mine.has(Rights::WRITE) {
+    let is_folder = entry.as_ref().is_some_and(client::namespace::is_folder);
+    let needed = if is_folder { Rights::WRITE.and(Rights::ADMINISTER) } else { Rights::WRITE };
+    if status.mine.has(needed) {
         return Ok(());
     }
-    Err(Refusal::new(Reason::NoRight, format!("{} may not write `{path}`", client.user())).into())
+    Err(Refusal::new(Reason::NoRight, format!("{} may not lock `{path}`", client.user())).into())
+}
+
+fn not_logged_in() -> DavFailure {
+    Refusal::new(Reason::NotAuthenticated, "log in with a name and a token").into()
+}
+
+/// Tells a logged-in user, or another cloud with a user's login, how the cloud is reached.
+async fn notice(State(room): State<DavRoom>, headers: HeaderMap) -> Response {
+    match room.door.caller(&headers).await {
+        Ok(caller) if caller.user.is_some() => axum::Json(room.notice).into_response(),
+        Ok(_) => not_logged_in().into_response(),
+        Err(refusal) => DavFailure::from(refusal).into_response(),
+    }
 }
 
 /// Below it are the files.

@@ -106,13 +106,14 @@ impl GivenLogin {
     }
 
     fn read(given: &str) -> Option<Self> {
-        let text = match (given.strip_prefix("Basic "), given.strip_prefix("Bearer ")) {
-            (Some(encoded), _) => String::from_utf8(BASE64.decode(encoded.trim().as_bytes()).ok()?).ok()?,
-            (None, Some(bearer)) => {
-                let (user, token) = bearer.trim().rsplit_once('.')?;
+        let (scheme, given) = given.split_once(' ')?;
+        let text = match scheme.to_ascii_lowercase().as_str() {
+            "basic" => String::from_utf8(BASE64.decode(given.trim().as_bytes()).ok()?).ok()?,
+            "bearer" => {
+                let (user, token) = given.trim().rsplit_once('.')?;
                 format!("{user}:{token}")
             }
-            (None, None) => return None,
+            _ => return None,
         };
         let (user, token) = text.split_once(':')?;
         let token = HEXLOWER_PERMISSIVE.decode(token.as_bytes()).ok()?.try_into().ok()?;
@@ -144,6 +145,7 @@ mod tests {
         let read = |given: &str| GivenLogin::read(given).map(|login| login.0.0.to_string());
         let basic = format!("Basic {}", BASE64.encode(format!("ann:{token}").as_bytes()));
         assert_eq!(read(&basic).as_deref(), Some("ann"));
+        assert_eq!(read(&basic.replace("Basic", "basic")).as_deref(), Some("ann"), "a scheme ignores case");
         assert_eq!(read(&format!("Bearer ann.b.{token}")).as_deref(), Some("ann.b"));
         for wrong in
             ["Basic x", "Bearer x", &format!("Bearer {token}"), &format!("Digest ann.{token}"), "Bearer ann.00"]

@@ -24,6 +24,7 @@ use rustls::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
@@ -34,6 +35,8 @@ use url::Url;
 pub(super) struct Elsewhere {
     hosts: PublicResolver,
     tls: TlsConnector,
+    /// Parts in memory, of all copies together.
+    parts: Arc<Semaphore>,
     idle: Arc<Mutex<Idle>>,
 }
 
@@ -65,7 +68,18 @@ impl Elsewhere {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.map_err(|error| error.to_string())?.with_root_certificates(trusted).with_no_client_auth();
-        Ok(Self { hosts: PublicResolver::new(hosts)?, tls: TlsConnector::from(Arc::new(config)), idle: Arc::default() })
+        Ok(Self {
+            hosts: PublicResolver::new(hosts)?,
+            tls: TlsConnector::from(Arc::new(config)),
+            parts: Arc::new(Semaphore::new(PARTS_MAX)),
+            idle: Arc::default(),
+        })
+    }
+
+    /// A place in memory for a part.
+    pub(super) async fn part(&self) -> Option<OwnedSemaphorePermit> {
+        // The semaphore is never closed.
+        Arc::clone(&self.parts).acquire_owned().await.ok()
     }
 
     /// The rule about hosts.
@@ -97,8 +111,10 @@ impl Elsewhere {
                 return Err(format!("`{url}` leads to another scheme, `{}`", next.scheme()));
             }
             if next.origin() != url.origin() {
-                headers.remove(header::AUTHORIZATION);
-                headers.remove(header::COOKIE);
+                // What was given for one host is for no other.
+                let theirs: Vec<_> = headers.iter().filter(|(_, value)| value.is_sensitive()).collect();
+                let theirs: Vec<_> = theirs.into_iter().map(|(name, _)| name.clone()).collect();
+                theirs.iter().for_each(|name| drop(headers.remove(name)));
             }
             url = next;
         }
@@ -212,6 +228,8 @@ fn request(method: &Method, url: &Url, headers: &HeaderMap, body: Body) -> Resul
         let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
         all.insert(header::HOST, HeaderValue::from_str(host).map_err(|error| error.to_string())?);
         all.insert(header::USER_AGENT, HeaderValue::from_static("sector"));
+        // Bytes are copied as they are.
+        all.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         all.extend(headers.clone());
     }
     request.body(body).map_err(|error| error.to_string())
@@ -280,4 +298,6 @@ const STALL_MAX: Duration = Duration::from_secs(60);
 const READY_MAX: Duration = Duration::from_millis(100);
 /// As many as a copy may have at once.
 const CONNECTIONS_KEPT: usize = 32;
+/// Of 4 MiB each: 256 MiB.
+const PARTS_MAX: usize = 64;
 const REDIRECTIONS_MAX: usize = 5;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use client::{CarrierChoice, Client, Cloud, CloudSettings, HostAddress, Profile, PutOptions, SectorPath, UserName};
 use gateway::GivenLogin;
-use http::{HeaderMap, Method};
+use http::Method;
 use serde::{Deserialize, Serialize};
 use tokio::{net::lookup_host, time::timeout};
 
@@ -41,8 +41,13 @@ pub(super) struct FileThere {
 /// The file in a cloud of ours, if the source is one and lets the user in.
 pub(super) async fn of(elsewhere: &Elsewhere, order: &Order, source: &Source) -> Option<FileThere> {
     let notice = source.notice.clone()?;
+    // The login is for the host that was named, and its nodes may be anywhere: the operator must trust it.
+    let is_trusted = elsewhere.hosts().names(order.url.host_str().unwrap_or_default());
+    if !is_trusted || source.url.origin() != order.url.origin() {
+        return None;
+    }
     let GivenLogin((user, token)) = GivenLogin::of(&order.headers)?;
-    match timeout(REACH_MAX, reach(elsewhere, source, &notice, user, token)).await {
+    match timeout(REACH_MAX, reach(elsewhere, order, source, &notice, (user, token))).await {
         Ok(Ok(there)) => Some(there),
         Ok(Err(why)) => {
             tracing::info!(why, source = %source.url, "a copy from a cloud of ours goes by HTTP");
@@ -57,16 +62,16 @@ pub(super) async fn of(elsewhere: &Elsewhere, order: &Order, source: &Source) ->
 
 async fn reach(
     elsewhere: &Elsewhere,
+    order: &Order,
     source: &Source,
     notice: &str,
-    user: UserName,
-    token: [u8; 32],
+    (user, token): (UserName, [u8; 32]),
 ) -> Result<FileThere, String> {
     let at = source.url.join(notice).map_err(|error| error.to_string())?;
     if at.origin() != source.url.origin() {
         return Err("another host tells of it".into());
     }
-    let answer = elsewhere.ask(&Method::GET, &at, &HeaderMap::new(), Body::empty).await?;
+    let answer = elsewhere.ask(&Method::GET, &at, &order.headers, Body::empty).await?;
     let notice = answer.read(NOTICE_BYTES_MAX).await?;
     let notice: CloudNotice = serde_json::from_slice(&notice).map_err(|error| error.to_string())?;
     // The same rule as for its gateway.

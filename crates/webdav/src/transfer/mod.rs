@@ -14,11 +14,11 @@ use std::sync::Arc;
 use axum::response::Response;
 use client::{Client, SectorPath};
 use daemon::settings::GatewaySettings;
-use http::{HeaderMap, Method};
 use tokio::sync::Semaphore;
 
+use self::agent::Elsewhere;
 pub(crate) use self::cloud::{CloudNotice, NOTICE_HEADER};
-use self::{agent::Elsewhere, order::Order};
+pub(crate) use self::order::Order;
 use crate::failure::DavFailure;
 
 /// Makes third-party copies. Clones are the same.
@@ -39,29 +39,24 @@ impl Transfers {
         Ok(Self { elsewhere, places: Arc::new(Semaphore::new(settings.transfers_max as usize)) })
     }
 
-    /// Answers a copy from or to elsewhere; `None` if it is one within the cloud.
+    /// Answers a copy from or to elsewhere.
     pub(crate) async fn answer(
         &self,
         client: &Client,
         path: &SectorPath,
-        method: &Method,
-        headers: &HeaderMap,
-    ) -> Result<Option<Response>, DavFailure> {
-        if method.as_str() != "COPY" {
-            return Ok(None);
-        }
-        let Some(order) = Order::of(headers)? else { return Ok(None) };
+        order: Order,
+    ) -> Result<Response, DavFailure> {
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_| DavFailure::busy("as many copies are under way as may be: try again"))?;
         order.check_here(client, path).await?;
         let (elsewhere, client, path) = (self.elsewhere.clone(), client.clone(), path.clone());
-        Ok(Some(progress::answer(move |moved| async move {
+        Ok(progress::answer(move |moved| async move {
             let _place = place;
             if order.is_pull {
                 pull::pull(elsewhere, order, client, path, moved).await
             } else {
                 push::push(elsewhere, order, client, path, moved).await
             }
-        })))
+        }))
     }
 }

@@ -2,22 +2,24 @@
 //! read.
 
 use client::{Client, Reason, Refusal, SectorPath};
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use url::Url;
 
 use crate::failure::DavFailure;
 
 /// A third-party copy.
 #[derive(Clone, Debug)]
-pub(super) struct Order {
+pub(crate) struct Order {
     /// Whether the bytes come here.
-    pub(super) is_pull: bool,
+    pub(crate) is_pull: bool,
     /// The file there.
     pub(super) url: Url,
     /// Headers for the other storage element.
     pub(super) headers: HeaderMap,
     /// Whether a file that is there may be replaced.
     pub(super) may_replace: bool,
+    /// The tag that a file that is replaced must have.
+    pub(super) if_match: Option<String>,
     /// Connections at once.
     pub(super) streams: usize,
     /// Whether a copy of which the other side says no sum fails.
@@ -25,8 +27,12 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// From the headers of `COPY`; `None` if the copy stays within the cloud.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Option<Self>, DavFailure> {
+    /// From a request for a copy; `None` if it is none, or stays within the cloud.
+    pub(crate) fn of(asked: &Uri, headers: &HeaderMap, method: &Method) -> Result<Option<Self>, DavFailure> {
+        let is_copy = method.as_str() == "COPY";
+        if !is_copy && method.as_str() != "MOVE" {
+            return Ok(None);
+        }
         let text = |name: &str| {
             let value = headers.get(name).map(|value| value.to_str().map(str::trim));
             value.transpose().map_err(|_| DavFailure::invalid(format!("the header `{name}` is no text")))
@@ -35,9 +41,12 @@ impl Order {
         let (is_pull, named) = match (source, destination) {
             (Some(_), Some(_)) => return Err(DavFailure::invalid("give `Source` or `Destination`, not both")),
             (Some(source), None) => (true, source),
-            (None, Some(destination)) if is_elsewhere(destination, headers) => (false, destination),
+            (None, Some(destination)) if is_elsewhere(destination, asked, headers) => (false, destination),
             (None, _) => return Ok(None),
         };
+        if !is_copy {
+            return Err(DavFailure::new(StatusCode::BAD_GATEWAY, "what goes to another server is copied, not moved"));
+        }
         if let Some(credential) = text("credential")?.filter(|kind| !kind.eq_ignore_ascii_case("none")) {
             let message = format!(
                 "`Credential: {credential}` is not spoken here: say who you are there by `TransferHeaderAuthorization`"
@@ -47,12 +56,8 @@ impl Order {
         let streams = match text("x-number-of-streams")? {
             None => STREAMS,
             Some(text) => match text.parse() {
-                Ok(streams @ 1..=STREAMS_MAX) => streams,
-                _ => {
-                    return Err(DavFailure::invalid(format!(
-                        "`X-Number-Of-Streams` is 1 to {STREAMS_MAX}, not `{text}`"
-                    )));
-                }
+                Ok(streams @ 1..) => STREAMS_MAX.min(streams),
+                _ => return Err(DavFailure::invalid(format!("`X-Number-Of-Streams: {text}` is no number of them"))),
             },
         };
         let flag = |name: &str, otherwise: bool| match text(name)? {
@@ -65,7 +70,8 @@ impl Order {
             is_pull,
             url: address(named)?,
             headers: taken_along(headers)?,
-            may_replace: flag("overwrite", true)?,
+            may_replace: flag("overwrite", true)? && !headers.contains_key(header::IF_NONE_MATCH),
+            if_match: crate::request::tag_in(headers),
             streams,
             needs_sum: flag("requirechecksumverification", false)?,
         }))
@@ -88,9 +94,12 @@ impl Order {
 }
 
 /// Whether a destination is not of this gateway: its host is not the one that was asked.
-fn is_elsewhere(destination: &str, headers: &HeaderMap) -> bool {
+fn is_elsewhere(destination: &str, asked: &Uri, headers: &HeaderMap) -> bool {
     let Ok(url) = Url::parse(destination) else { return false };
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    // Requests of HTTP/2 have it in their address.
+    let host = asked.authority().map(http::uri::Authority::as_str).or(host);
+    let Some(host) = host else { return false };
     let asked = Url::parse(&format!("{}://{host}", url.scheme())).ok();
     let place = |url: &Url| (url.host_str().map(str::to_owned), url.port_or_known_default());
     asked.is_none_or(|asked| place(&asked) != place(&url))
@@ -158,7 +167,7 @@ mod tests {
     fn order(pairs: &[(&str, &str)]) -> Result<Option<Order>, DavFailure> {
         let pairs = pairs.iter().chain(&[("Host", "here.org:8443")]);
         let headers = pairs.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-        Order::of(&headers)
+        Order::of(&Uri::from_static("/dav/a"), &headers, &Method::from_bytes(b"COPY").unwrap())
     }
 
     #[test]
@@ -174,6 +183,20 @@ mod tests {
             "another port is another place"
         );
         assert!(order(&[]).unwrap().is_none());
+    }
+
+    #[test]
+    fn over_http_2_the_host_is_in_the_address() {
+        let headers = [("destination".parse().unwrap(), "https://here.org/dav/b".parse().unwrap())];
+        let headers: HeaderMap = headers.into_iter().collect();
+        let of = |address: &str, method: &[u8]| {
+            Order::of(&address.parse().unwrap(), &headers, &Method::from_bytes(method).unwrap())
+        };
+        assert!(of("https://here.org/dav/a", b"COPY").unwrap().is_none());
+        assert!(of("https://there.org/dav/a", b"COPY").unwrap().is_some());
+        assert!(of("/dav/a", b"COPY").unwrap().is_none(), "of a host that nobody names");
+        assert_eq!(of("https://there.org/dav/a", b"MOVE").unwrap_err().status, StatusCode::BAD_GATEWAY);
+        assert!(of("https://there.org/dav/a", b"PUT").unwrap().is_none());
     }
 
     #[test]
@@ -200,6 +223,7 @@ mod tests {
             vec![source, ("Destination", "https://x.org/b")],
             vec![source, ("Credential", "gridsite")],
             vec![source, ("X-Number-Of-Streams", "0")],
+            vec![source, ("X-Number-Of-Streams", "many")],
             vec![source, ("Overwrite", "perhaps")],
             vec![source, ("TransferHeaderHost", "x")],
             vec![source, ("TransferHeaderContent-Length", "7")],

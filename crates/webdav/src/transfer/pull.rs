@@ -10,7 +10,12 @@ use futures_util::{Stream, StreamExt, stream};
 use http::{HeaderValue, Method, StatusCode, header};
 use url::Url;
 
-use super::{agent::Elsewhere, cloud, order::Order, progress::Moved};
+use super::{
+    agent::{Answer, Elsewhere},
+    cloud,
+    order::Order,
+    progress::Moved,
+};
 use crate::{
     digests::{Announced, WANTED},
     upload::Incoming,
@@ -46,7 +51,7 @@ pub(super) async fn pull(
         return there.copy_to(&client, &path, &options, &moved).await;
     }
     let announced = source.announced.clone();
-    let incoming = Incoming::begin(&client, &path, options, None, announced).await;
+    let incoming = Incoming::begin(&client, &path, options, order.if_match.as_deref(), announced).await;
     let incoming = incoming.map_err(|error| error.to_string())?;
     let expected = source.bytes;
     match fetch(&elsewhere, &order, &source, incoming, &moved).await {
@@ -62,7 +67,14 @@ pub(super) async fn pull(
 async fn look(elsewhere: &Elsewhere, order: &Order) -> Result<Source, String> {
     let (url, mut headers) = (&order.url, order.headers.clone());
     headers.insert("want-digest", HeaderValue::from_static(WANTED));
-    let answer = elsewhere.ask(&Method::HEAD, url, &headers, Body::empty).await?;
+    let answer = match elsewhere.ask(&Method::HEAD, url, &headers, Body::empty).await {
+        // One that has to sum the file up may take longer than anybody waits.
+        Err(why) if !order.needs_sum => {
+            tracing::info!(why, "a source is asked again, without a sum");
+            elsewhere.ask(&Method::HEAD, url, &order.headers, Body::empty).await?
+        }
+        asked => asked?,
+    };
     let gives_parts = answer.header(header::ACCEPT_RANGES) == Some("bytes");
     let tag = answer.head.headers.get(header::ETAG);
     let source = Source {
@@ -95,14 +107,27 @@ async fn fetch(
     let mut pieces = match (source.bytes, &source.tag) {
         (Some(bytes), Some(tag)) if bytes > PIECE_BYTES && order.streams > 1 => {
             let starts = (0..bytes).step_by(PIECE_BYTES as usize);
-            let parts = stream::iter(starts)
-                .map(move |from| fetch_part(elsewhere, order, tag, from..(from + PIECE_BYTES).min(bytes)));
+            let parts = stream::iter(starts).map(move |from| async move {
+                // It is held until the part was written: those before it have theirs already.
+                let place = elsewhere.part().await;
+                fetch_part(elsewhere, order, tag, from..(from + PIECE_BYTES).min(bytes)).await.map(|part| (part, place))
+            });
             parts.buffered(order.streams).boxed()
         }
-        _ => fetch_whole(elsewhere, order).boxed(),
+        _ => {
+            let answer = match begin_whole(elsewhere, order, source).await {
+                Ok(answer) => answer,
+                Err(why) => return Err((incoming, why)),
+            };
+            incoming.expect(match Announced::of(&answer.head.headers) {
+                Ok(announced) => announced,
+                Err(why) => return Err((incoming, why)),
+            });
+            bytes_of(answer).map(|piece| piece.map(|piece| (piece, None))).boxed()
+        }
     };
     while let Some(piece) = pieces.next().await {
-        let piece = match piece {
+        let (piece, _place) = match piece {
             Ok(piece) => piece,
             Err(why) => return Err((incoming, why)),
         };
@@ -141,9 +166,19 @@ async fn fetch_part_once(
     headers.insert(header::RANGE, range.map_err(|error| error.to_string())?);
     headers.insert(header::IF_MATCH, tag.clone());
     let answer = elsewhere.ask(&Method::GET, url, &headers, Body::empty).await?;
+    check_encoding(&answer)?;
+    let is_part = answer
+        .header(header::CONTENT_RANGE)
+        .and_then(|said| said.split_once('/'))
+        .is_some_and(|(said, _)| said.trim() == format!("bytes {}-{}", part.start, part.end - 1));
     match answer.head.status {
-        StatusCode::PARTIAL_CONTENT => {}
-        StatusCode::PRECONDITION_FAILED => return Err(format!("`{url}` was changed during the copy")),
+        StatusCode::PARTIAL_CONTENT if !is_part => {
+            return Err(format!("`{url}` gives another part than was asked for"));
+        }
+        StatusCode::PARTIAL_CONTENT if answer.head.headers.get(header::ETAG).is_none_or(|now| now == tag) => {}
+        StatusCode::PARTIAL_CONTENT | StatusCode::PRECONDITION_FAILED => {
+            return Err(format!("`{url}` was changed during the copy"));
+        }
         status => return Err(format!("`{url}` answers a part with status {}", status.as_u16())),
     }
     let length = part.end - part.start;
@@ -151,28 +186,47 @@ async fn fetch_part_once(
     if bytes.len() as u64 == length { Ok(bytes) } else { Err(format!("`{url}` gives a part of another length")) }
 }
 
-/// All bytes in order over one connection.
-fn fetch_whole<'a>(
-    elsewhere: &'a Elsewhere,
-    order: &'a Order,
-) -> impl Stream<Item = Result<Bytes, String>> + Send + 'a {
-    let asking = async move {
-        let answer = elsewhere.ask(&Method::GET, &order.url, &order.headers, Body::empty).await?;
-        match answer.head.status {
-            StatusCode::OK => Ok(answer),
-            status => Err(format!("`{}` answers with status {}", order.url, status.as_u16())),
-        }
+/// Begins to fetch the whole over one connection.
+async fn begin_whole(elsewhere: &Elsewhere, order: &Order, source: &Source) -> Result<Answer, String> {
+    let (url, mut headers) = (&order.url, order.headers.clone());
+    if let Some(tag) = &source.tag {
+        headers.insert(header::IF_MATCH, tag.clone());
+    }
+    headers.insert("want-digest", HeaderValue::from_static(WANTED));
+    let answer = elsewhere.ask(&Method::GET, url, &headers, Body::empty).await?;
+    check_encoding(&answer)?;
+    let is_same = match (&source.tag, answer.head.headers.get(header::ETAG)) {
+        (Some(then), Some(now)) => then == now,
+        _ => true,
     };
-    stream::once(asking).flat_map(|answer| {
-        stream::unfold(Some(answer), |answer| async move {
-            match answer? {
-                Ok(mut answer) => match answer.next().await? {
-                    Ok(piece) => Some((Ok(piece), Some(Ok(answer)))),
-                    Err(why) => Some((Err(why), None)),
-                },
-                Err(why) => Some((Err(why), None)),
-            }
-        })
+    match answer.head.status {
+        StatusCode::OK if !is_same => return Err(format!("`{url}` was changed during the copy")),
+        StatusCode::OK => {}
+        StatusCode::PRECONDITION_FAILED => return Err(format!("`{url}` was changed during the copy")),
+        status => return Err(format!("`{url}` answers with status {}", status.as_u16())),
+    }
+    let says_end = answer.header(header::CONTENT_LENGTH).is_some()
+        || answer.header(header::TRANSFER_ENCODING).is_some()
+        || Announced::of(&answer.head.headers)?.kinds().next().is_some()
+        || source.announced.kinds().next().is_some();
+    // The end of a connection may be that of the bytes, or not.
+    if says_end { Ok(answer) } else { Err(format!("`{url}` says neither length nor sum of the file")) }
+}
+
+fn check_encoding(answer: &Answer) -> Result<(), String> {
+    match answer.header(header::CONTENT_ENCODING).filter(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
+        Some(encoding) => Err(format!("`{}` gives the bytes as {encoding}, not as they are", answer.url)),
+        None => Ok(()),
+    }
+}
+
+fn bytes_of(answer: Answer) -> impl Stream<Item = Result<Bytes, String>> + Send {
+    stream::unfold(Some(answer), |answer| async move {
+        let mut answer = answer?;
+        match answer.next().await? {
+            Ok(piece) => Some((Ok(piece), Some(answer))),
+            Err(why) => Some((Err(why), None)),
+        }
     })
 }
 

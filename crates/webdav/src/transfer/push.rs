@@ -7,7 +7,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use client::{Client, FileReader, SectorPath};
 use futures_util::stream;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -99,6 +99,9 @@ async fn compare(elsewhere: &Elsewhere, order: &Order, bytes: u64, sums: &Sums) 
                 return Err(format!("`{}` has {length} of {bytes} bytes", order.url));
             }
             Announced::of(&answer.head.headers)?
+        }
+        Ok(answer) if matches!(answer.head.status, StatusCode::NOT_FOUND | StatusCode::GONE) => {
+            return Err(format!("`{}` took all bytes and does not have the file", order.url));
         }
         Ok(_) | Err(_) => Announced::default(),
     };
