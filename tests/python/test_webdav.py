@@ -325,7 +325,7 @@ def test_an_upload_appears_whole_or_not_at_all(door: Door, cloud: sector.LocalCl
     assert long.status == 201 and cloud.read_bytes(f"{path}-long") == b"longer"
     assert door.put(path, b"x", if_match='"0"').status == 412
     tag = door.ask("HEAD", path).headers["etag"]
-    assert door.put(path, b"new", if_match=tag).status == 204
+    assert door.put(path, b"new", if_match=f'"0", {tag}').status == 204
     assert door.put(path, b"x", if_match=tag).status == 412
     assert cloud.read_bytes(path) == b"new"
     missing = door.put(f"{folder}/no/where", b"x")
@@ -644,8 +644,9 @@ def test_copies_between_two_clouds_of_ours(
         == "success: Created"
     )
     assert there.read_bytes(f"/in/{login}/pushed") == content
-    kept = elsewhere.ask("COPY", f"/in/{login}/pulled", source=source, overwrite="F", **ours)
-    assert kept.status == 412
+    for condition in ({"overwrite": "F"}, {"if_none_match": "*"}, {"if_match": '"0"'}):
+        kept = elsewhere.ask("COPY", f"/in/{login}/pulled", source=source, **condition, **ours)
+        assert kept.status == 412, condition
     # Without a login there, and with a wrong one.
     assert "401" in copied(elsewhere.ask("COPY", "/in/none", source=source))
     assert "401" in copied(elsewhere.ask("COPY", "/in/none", source=source, transferheaderauthorization="Bearer x"))

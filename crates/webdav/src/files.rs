@@ -21,7 +21,7 @@ use crate::{
     digests::{content_of, tag_of},
     listing, properties,
     request::DavRequest,
-    upload::{Incoming, Upload},
+    upload::{Incoming, Upload, version_with},
 };
 
 /// The files of the cloud, with the rights of each request's user.
@@ -92,7 +92,11 @@ impl GuardedFileSystem<DavRequest> for CloudFiles {
                 put.condition = Condition::Absent;
             }
             let announced = said.announced.clone();
-            let incoming = Incoming::begin(&request.client, &path, put, said.if_match.as_deref(), announced).await;
+            if !said.if_match.is_empty() {
+                let version = version_with(&request.client, &path, &said.if_match).await;
+                put.condition = version.map_err(failed)?;
+            }
+            let incoming = Incoming::begin(&request.client, &path, put, announced).await;
             let mut upload = Upload::new(request.clone(), incoming.map_err(failed)?, options.size);
             if is_for_lock {
                 upload.flush().await?;

@@ -26,8 +26,8 @@ pub(crate) struct DavRequest {
 /// What a request says.
 #[derive(Default)]
 pub(crate) struct Said {
-    /// The tag that the file must have.
-    pub(crate) if_match: Option<String>,
+    /// Tags of which the file must have one, if there are any.
+    pub(crate) if_match: Vec<String>,
     /// What goes as a whole, with all that is below it: what is deleted, or what a copy takes the place of.
     pub(crate) removed: Option<SectorPath>,
     /// Whether something takes the place of `removed` at once.
@@ -64,7 +64,7 @@ impl Said {
             _ => None,
         };
         Ok(Self {
-            if_match: tag_in(headers),
+            if_match: tags_in(headers),
             removed,
             is_replaced: method != Method::DELETE,
             may_replace: text("overwrite") != Some("F"),
@@ -73,10 +73,11 @@ impl Said {
     }
 }
 
-/// The one tag that `If-Match` names.
-pub(crate) fn tag_in(headers: &HeaderMap) -> Option<String> {
-    let tag = headers.get(header::IF_MATCH).and_then(|tag| tag.to_str().ok()).map(str::trim);
-    tag.filter(|tag| *tag != "*").map(|tag| tag.trim_matches('"').to_owned())
+/// The tags that `If-Match` names. With `*` any would do. A weak one never matches.
+pub(crate) fn tags_in(headers: &HeaderMap) -> Vec<String> {
+    let list = headers.get(header::IF_MATCH).and_then(|list| list.to_str().ok()).filter(|list| list.trim() != "*");
+    let tags = list.into_iter().flat_map(|list| list.split(','));
+    tags.map(|tag| tag.trim().trim_matches('"').to_owned()).collect()
 }
 
 impl DavRequest {

@@ -22,19 +22,13 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// Begins a file that must be what `if_match` says, where it says something.
+    /// Begins a file.
     pub(crate) async fn begin(
         client: &Client,
         path: &SectorPath,
         options: PutOptions,
-        if_match: Option<&str>,
         announced: Announced,
     ) -> Result<Self, ClientError> {
-        let condition = match if_match {
-            Some(tag) => version_with(client, path, tag).await?,
-            None => options.condition,
-        };
-        let options = PutOptions { condition, ..options };
         let writer = client.open_writer(path, options, false).await?;
         let summing =
             Summing::new([Kind::Adler32].into_iter().chain(announced.kinds().filter(|kind| *kind != Kind::Adler32)));
@@ -80,11 +74,15 @@ impl Incoming {
     }
 }
 
-/// The version that has this tag, if the file has it now.
-async fn version_with(client: &Client, path: &SectorPath, tag: &str) -> Result<Condition, ClientError> {
+/// The version that has one of these tags, if the file has it now.
+pub(crate) async fn version_with(
+    client: &Client,
+    path: &SectorPath,
+    tags: &[String],
+) -> Result<Condition, ClientError> {
     let found = client.find(path).await?;
     match found.as_ref().and_then(content_of) {
-        Some(content) if tag_of(content) == tag => Ok(Condition::Version(content.version)),
+        Some(content) if tags.contains(&tag_of(content)) => Ok(Condition::Version(content.version)),
         _ => {
             let message = format!("`{path}` is not what the condition says");
             Err(Refusal::new(Reason::VersionChanged { current: None }, message).into())

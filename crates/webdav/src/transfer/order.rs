@@ -1,11 +1,11 @@
 //! What a request for a third-party copy says. It never takes a header along that would change how the request itself is
 //! read.
 
-use client::{Client, Reason, Refusal, SectorPath};
+use client::{Client, ClientError, Condition, Reason, Refusal, SectorPath};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use url::Url;
 
-use crate::failure::DavFailure;
+use crate::{failure::DavFailure, request::tags_in, upload::version_with};
 
 /// A third-party copy.
 #[derive(Clone, Debug)]
@@ -18,8 +18,8 @@ pub(crate) struct Order {
     pub(super) headers: HeaderMap,
     /// Whether a file that is there may be replaced.
     pub(super) may_replace: bool,
-    /// The tag that a file that is replaced must have.
-    pub(super) if_match: Option<String>,
+    /// Tags of which a file that is replaced must have one, if there are any.
+    pub(super) if_match: Vec<String>,
     /// Connections at once.
     pub(super) streams: usize,
     /// Whether a copy of which the other side says no sum fails.
@@ -71,10 +71,19 @@ impl Order {
             url: address(named)?,
             headers: taken_along(headers)?,
             may_replace: flag("overwrite", true)? && !headers.contains_key(header::IF_NONE_MATCH),
-            if_match: crate::request::tag_in(headers),
+            if_match: tags_in(headers),
             streams,
             needs_sum: flag("requirechecksumverification", false)?,
         }))
+    }
+
+    /// What must hold here of a file that comes.
+    pub(super) async fn condition(&self, client: &Client, path: &SectorPath) -> Result<Condition, ClientError> {
+        match (&self.if_match[..], self.may_replace) {
+            ([], true) => Ok(Condition::Any),
+            ([], false) => Ok(Condition::Absent),
+            (tags, _) => version_with(client, path, tags).await,
+        }
     }
 
     /// Refuses at once what cannot be done here.
@@ -88,6 +97,7 @@ impl Order {
             }
             (true, Some(_)) if !self.may_replace => refuse(Reason::Exists, format!("`{path}` exists already")),
             (false, None) => refuse(Reason::NotFound, format!("there is no file `{path}`")),
+            (true, _) => Ok(self.condition(client, path).await.map(drop)?),
             _ => Ok(()),
         }
     }

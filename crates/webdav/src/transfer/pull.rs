@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use axum::body::Body;
 use bytes::Bytes;
-use client::{Client, Condition, PutOptions, SectorPath};
+use client::{Client, PutOptions, SectorPath};
 use futures_util::{Stream, StreamExt, stream};
 use http::{HeaderValue, Method, StatusCode, header};
 use url::Url;
@@ -45,13 +45,13 @@ pub(super) async fn pull(
     if order.needs_sum && source.announced.kinds().next().is_none() {
         return Err(format!("`{}` says no sum to compare", order.url));
     }
-    let condition = if order.may_replace { Condition::Any } else { Condition::Absent };
+    let condition = order.condition(&client, &path).await.map_err(|error| error.to_string())?;
     let options = PutOptions { condition, parents: true, bytes_expected: source.bytes, ..PutOptions::default() };
     if let Some(there) = cloud::of(&elsewhere, &order, &source).await {
         return there.copy_to(&client, &path, &options, &moved).await;
     }
     let announced = source.announced.clone();
-    let incoming = Incoming::begin(&client, &path, options, order.if_match.as_deref(), announced).await;
+    let incoming = Incoming::begin(&client, &path, options, announced).await;
     let incoming = incoming.map_err(|error| error.to_string())?;
     let expected = source.bytes;
     match fetch(&elsewhere, &order, &source, incoming, &moved).await {
