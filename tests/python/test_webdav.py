@@ -531,6 +531,19 @@ def test_a_move_that_fails_removes_nothing(door: Door, ann: Door, cloud: sector.
     assert cloud.read_bytes(f"{folder}/hers/mine/f") == b"mine" and cloud.exists(f"{folder}/theirs/victim")
 
 
+def test_what_a_failed_copy_replaced_is_put_back(door: Door, ann: Door, cloud: sector.LocalCloud, folder: str) -> None:
+    run(cloud, "acl", "set", folder, "user:ann:rwa,user:admin:rwa")
+    door.put(f"{folder}/large", some_bytes(9, 1_000_000))
+    assert ann.ask("MKCOL", f"{folder}/mine").status == 201
+    assert ann.put(f"{folder}/mine/f", b"mine").status == 201
+    cloud.set_quota("ann", max_bytes=500_000, max_files=None)
+    try:
+        assert ann.ask("COPY", f"{folder}/large", destination=f"/dav{folder}/mine").status == 507
+    finally:
+        cloud.set_quota("ann", max_bytes=None, max_files=None)
+    assert cloud.read_bytes(f"{folder}/mine/f") == b"mine"
+
+
 def test_copies_stay_within_the_cloud_over_http_2(door: Door, folder: str) -> None:
     door.put(f"{folder}/a", b"x")
     words = [
