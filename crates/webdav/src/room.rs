@@ -140,12 +140,12 @@ impl DavRoom {
             about.failure().filter(|_| head.status.is_client_error() || head.status.is_server_error())
         {
             // What the standard says of a status stays. Where the crate knows no better, the cloud does.
-            let status = match head.status.as_u16() {
-                403 | 500 | 502 | 507 => failure.status,
-                // That something exists is a condition of a write, but for a new folder.
-                405 if method.as_str() != "MKCOL" => failure.status,
+            let status = match (method.as_str(), head.status.as_u16()) {
                 // What is missing is the folder that is to hold it.
-                404 if method == Method::PUT => StatusCode::CONFLICT,
+                ("PUT", _) if failure.status == StatusCode::NOT_FOUND => StatusCode::CONFLICT,
+                ("PUT", _) | (_, 403 | 500 | 502 | 507) => failure.status,
+                // That something exists is a condition of a write, but for a new folder.
+                (method, 405) if method != "MKCOL" => failure.status,
                 _ => head.status,
             };
             return DavFailure { status, ..failure }.into_response();
