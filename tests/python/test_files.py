@@ -422,8 +422,9 @@ except KeyboardInterrupt:
 """
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, pass_fds=[reading])
     os.close(reading)
-    # More than a pipe holds: once all is written, most of it was read, and the child waits for more.
-    os.write(writing, bytes(4 * MIB))
+    # More than a pipe and the client hold: once all is written, most of it was sent. So the upload has its lease, and the
+    # child waits for more.
+    os.write(writing, bytes(16 * MIB))
     child.send_signal(signal.SIGINT)
     assert child.stdout is not None
     assert child.stdout.readline() == "interrupted\n"
