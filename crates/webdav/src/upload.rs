@@ -1,7 +1,7 @@
 //! The bytes of an upload. They go to the nodes as they come, and the client waits for these. A file appears whole, if its
 //! length and its sums are those that were said, and else not at all. It never changes a part of a file.
 
-use std::{collections::BTreeSet, io::SeekFrom, mem};
+use std::{io::SeekFrom, mem};
 
 use bytes::{Buf, Bytes};
 use client::{Client, ClientError, Condition, Entry, FileWriter, PutOptions, Reason, Refusal, SectorPath};
@@ -30,17 +30,14 @@ impl Incoming {
         announced: Announced,
     ) -> Result<Self, ClientError> {
         let writer = client.open_writer(path, options, false).await?;
-        let summing =
-            Summing::new([Kind::Adler32].into_iter().chain(announced.kinds().filter(|kind| *kind != Kind::Adler32)));
+        let summing = Summing::new(announced.kinds().chain([KEPT]));
         Ok(Self { writer, summing, announced })
     }
 
-    /// Sums that the bytes must have, too. It is said before the first of them; a kind that is not summed up is not compared.
-    pub(crate) fn expect(&mut self, announced: Announced) {
-        let kinds: BTreeSet<_> =
-            [Kind::Adler32].into_iter().chain(self.announced.kinds()).chain(announced.kinds()).collect();
-        self.announced.add(announced);
-        self.summing = Summing::new(kinds);
+    /// Sums that the bytes must have, too. They are said before the first byte has come.
+    pub(crate) fn expect(&mut self, more: Announced) {
+        self.announced.add(more);
+        self.summing = Summing::new(self.announced.kinds().chain([KEPT]));
     }
 
     pub(crate) async fn write(&mut self, bytes: Bytes) -> Result<(), ClientError> {
@@ -164,3 +161,6 @@ impl DavFile for Upload {
         Box::pin(async { Err(FsError::NotImplemented) })
     }
 }
+
+/// What is kept with every upload: it costs little, and storage elements ask for it.
+const KEPT: Kind = Kind::Adler32;

@@ -112,9 +112,7 @@ impl Elsewhere {
             }
             if next.origin() != url.origin() {
                 // What was given for one host is for no other.
-                let theirs: Vec<_> = headers.iter().filter(|(_, value)| value.is_sensitive()).collect();
-                let theirs: Vec<_> = theirs.into_iter().map(|(name, _)| name.clone()).collect();
-                theirs.iter().for_each(|name| drop(headers.remove(name)));
+                headers = without_secrets(&headers);
             }
             url = next;
         }
@@ -233,6 +231,12 @@ fn request(method: &Method, url: &Url, headers: &HeaderMap, body: Body) -> Resul
         all.extend(headers.clone());
     }
     request.body(body).map_err(|error| error.to_string())
+}
+
+/// The headers that are our own: those that were given for one host are marked as sensitive.
+fn without_secrets(headers: &HeaderMap) -> HeaderMap {
+    let ours = headers.iter().filter(|(_, value)| !value.is_sensitive());
+    ours.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// What went wrong, with its cause.

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use axum::body::Body;
 use client::{CarrierChoice, Client, Cloud, CloudSettings, HostAddress, Profile, PutOptions, SectorPath, UserName};
+use daemon::PublicResolver;
 use gateway::GivenLogin;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use tokio::{net::lookup_host, time::timeout};
+use url::Url;
 
 use super::{agent::Elsewhere, order::Order, progress::Moved, pull::Source};
 
@@ -41,9 +43,7 @@ pub(super) struct FileThere {
 /// The file in a cloud of ours, if the source is one and lets the user in.
 pub(super) async fn of(elsewhere: &Elsewhere, order: &Order, source: &Source) -> Option<FileThere> {
     let notice = source.notice.clone()?;
-    // The login is for the host that was named, and its nodes may be anywhere: the operator must trust it.
-    let is_trusted = elsewhere.hosts().names(order.url.host_str().unwrap_or_default());
-    if !is_trusted || source.url.origin() != order.url.origin() {
+    if !is_trusted(elsewhere.hosts(), &order.url, &source.url) {
         return None;
     }
     let GivenLogin((user, token)) = GivenLogin::of(&order.headers)?;
@@ -58,6 +58,12 @@ pub(super) async fn of(elsewhere: &Elsewhere, order: &Order, source: &Source) ->
             None
         }
     }
+}
+
+/// Whether the cloud of a file that was found `at` an address is asked with the login for the one that was `named`. A login
+/// is for the host that was named. The nodes of its cloud may be anywhere, so the operator must name it, too.
+fn is_trusted(hosts: &PublicResolver, named: &Url, at: &Url) -> bool {
+    hosts.names(named.host_str().unwrap_or_default()) && at.origin() == named.origin()
 }
 
 async fn reach(
@@ -114,3 +120,26 @@ pub(crate) const NOTICE_HEADER: &str = "sector-cloud";
 const NOTICE_BYTES_MAX: usize = 64 << 10;
 /// For a login there.
 const REACH_MAX: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn only_a_cloud_that_the_operator_names_is_asked_and_only_where_it_was_named() {
+        let hosts = PublicResolver::new(&["here.org".to_owned()]).unwrap();
+        let trusted = |named: &str, at: &str| is_trusted(&hosts, &named.parse().unwrap(), &at.parse().unwrap());
+        assert!(trusted("https://here.org/dav/a", "https://HERE.org:443/dav/b"));
+        for (named, at) in [
+            ("https://there.org/a", "https://there.org/a"),
+            ("https://here.org/a", "https://there.org/a"),
+            ("https://there.org/a", "https://here.org/a"),
+            ("https://here.org/a", "https://here.org:8443/a"),
+            ("https://here.org/a", "http://here.org/a"),
+        ] {
+            assert!(!trusted(named, at), "{named} {at}");
+        }
+    }
+}
