@@ -287,8 +287,12 @@ def test_everyone_has_their_own_rights(door: Door, ann: Door, cloud: sector.Loca
     assert ann.ask("DELETE", f"{folder}/secret").status == 403
     assert ann.ask("COPY", f"{folder}/secret", destination=f"/dav{folder}/mine").status == 403
     assert f"/dav{folder}/secret" not in responses(ann.ask("PROPFIND", folder, depth="1"))
-    refused = ann.ask("LOCK", f"{folder}/secret", LOCK)
-    assert refused.status == 403, "who may not write keeps nobody from it"
+    # What she may only read is nothing that she keeps others from.
+    door.put(f"{folder}/readable", b"x")
+    run(cloud, "acl", "set", f"{folder}/readable", "user:admin:rw,user:ann:r")
+    assert ann.get(f"{folder}/readable").status == 200
+    assert ann.ask("LOCK", f"{folder}/readable", LOCK).status == 403
+    assert door.put(f"{folder}/readable", b"y").status == 204
     assert Door(door.url, "ann", "0" * 64).get(f"{folder}/secret").status == 401
     assert ask(door.url, "GET", f"/dav{folder}/secret", authorization=door.bearer).body == b"x"
 
