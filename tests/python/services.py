@@ -27,8 +27,11 @@ def gateway(cloud: sector.LocalCloud, folder: Path, settings: str = "") -> Itera
     words = ["sector", "gateway", "--config", str(folder / "gateway.toml")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().removeprefix("ready ").strip()
-        process.terminate()
+        try:
+            yield process.stdout.readline().removeprefix("ready ").strip()
+        finally:
+            # Else a test that fails would wait for it.
+            process.terminate()
 
 
 @contextmanager
